@@ -8,7 +8,7 @@ help:
 	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
 	@echo "make quick   unit tests, models, 200 fresh seeds, the promises on one server and on a quorum"
 	@echo "make api     write docs/api.txt, the list of the public API, anew"
-	@echo "make tables  write the tables of docs/OPERATIONS.md anew"
+	@echo "make tables  write the tables of the pages anew"
 	@echo "make test-redis  a part of the tests on real servers, on Debian's Redis 7 instead of Valkey"
 	@echo "make test-scripts a part of the tests on real servers, with locks taken by script alone"
 	@echo "make test-interop locks shared with Java, Go, Node and Python clients, which are fetched if need be"

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use quorumlock::{Builder, Locker, Wire};
+use quorumlock::{Builder, Layout};
 
 /// A builder of lockers for tests. With `QUORUMLOCK_TEST_SCRIPTS_ONLY=1` its lockers acquire every
 /// lock by script.
 pub fn builder() -> Builder {
-    Locker::builder().scripts_only(scripts_only())
+    Builder::without_servers().scripts_only(scripts_only())
 }
 
 /// Whether lockers of tests acquire every lock by script.
@@ -16,8 +16,8 @@ pub fn scripts_only() -> bool {
 
 /// A builder with timeouts so long that a slow node does not look dead on a loaded machine. A
 /// locker that waits for a dead or hung node becomes visibly slow with them.
-pub(crate) fn patient_builder(wire: Wire) -> Builder {
+pub(crate) fn patient_builder(layout: Layout) -> Builder {
     let timeout = Duration::from_secs(5);
-    let builder = builder().wire(wire);
+    let builder = builder().layout(layout);
     builder.answer_timeout(timeout).connect_timeout(timeout)
 }

@@ -38,4 +38,6 @@ pub use quorumlock_testbed::proxy::{Proxy, Way};
 #[doc = include_str!("../../docs/FROM_REDISSON.md")]
 #[doc = include_str!("../../docs/GUIDE.md")]
 #[doc = include_str!("../../docs/OPERATIONS.md")]
+#[doc = include_str!("../../docs/COMMANDS.md")]
+#[doc = include_str!("../../docs/MONITORING.md")]
 struct Pages;

@@ -3,7 +3,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use quorumlock::telemetry::Mode;
-use quorumlock::{Admission, Builder, Locker, Wire};
+use quorumlock::{Admission, Builder, Layout, Locker};
 use quorumlock_testbed::servers::{self, Server, ServerOptions, Servers};
 
 use crate::builder::patient_builder;
@@ -52,7 +52,7 @@ const DEAD: usize = 1;
 #[derive(Debug)]
 pub struct Testbed {
     topology: Topology,
-    wire: Wire,
+    layout: Layout,
     worker: PathBuf,
     servers: Servers,
     dead: Option<DeadNode>,
@@ -66,12 +66,12 @@ impl Testbed {
     /// If there is no server program and `QUORUMLOCK_REQUIRE_SERVER=1`, or if a server does not
     /// start.
     #[must_use]
-    pub fn start(topology: Topology, wire: Wire, worker: impl Into<PathBuf>) -> Option<Self> {
+    pub fn start(topology: Topology, layout: Layout, worker: impl Into<PathBuf>) -> Option<Self> {
         let cluster = topology == Topology::Cluster;
         let options = ServerOptions { cluster, ..Default::default() };
         let servers = servers::for_test(topology.servers(), &options)?;
         let dead = (topology == Topology::QuorumOf5TwoDown).then(DeadNode::new);
-        let bed = Self { topology, wire, worker: worker.into(), servers, dead };
+        let bed = Self { topology, layout, worker: worker.into(), servers, dead };
         match topology {
             Topology::Proven | Topology::ProvenMaster | Topology::StrictQuorumOf3 => {
                 bed.admit_nodes();
@@ -107,7 +107,7 @@ impl Testbed {
 
     /// The builder for lockers of this testbed.
     pub fn builder(&self) -> Builder {
-        patient_builder(self.wire)
+        patient_builder(self.layout)
     }
 
     /// A fresh locker, which shares nothing with others, as in another process.
@@ -124,12 +124,16 @@ impl Testbed {
     pub fn build(&self, builder: Builder) -> Locker {
         let urls = self.urls();
         let locker = match self.topology {
-            Topology::Single => builder.single(&urls[0]),
-            Topology::Proven => builder.admission(Admission::Strict).single(&urls[0]),
-            Topology::ProvenMaster => builder.admission(Admission::Strict).replicated(&urls),
-            Topology::Cluster => builder.cluster(&urls),
-            Topology::StrictQuorumOf3 => builder.quorum(&urls),
-            _ => builder.admission(Admission::Redlock).quorum(&urls),
+            Topology::Single => builder.on(quorumlock::Servers::single(&urls[0])),
+            Topology::Proven => {
+                builder.admission(Admission::Strict).on(quorumlock::Servers::single(&urls[0]))
+            }
+            Topology::ProvenMaster => {
+                builder.admission(Admission::Strict).on(quorumlock::Servers::replicated(&urls))
+            }
+            Topology::Cluster => builder.on(quorumlock::Servers::cluster(&urls)),
+            Topology::StrictQuorumOf3 => builder.on(quorumlock::Servers::quorum(&urls)),
+            _ => builder.admission(Admission::Redlock).on(quorumlock::Servers::quorum(&urls)),
         };
         locker.expect("a good configuration")
     }
@@ -140,7 +144,7 @@ impl Testbed {
     /// If the settings are wrong.
     #[must_use]
     pub fn blocking(&self) -> quorumlock::blocking::Locker {
-        quorumlock::blocking::Locker::new(self.locker()).expect("a thread")
+        quorumlock::blocking::Locker::from_async(self.locker()).expect("a thread")
     }
 
     /// What its nodes are.
@@ -162,8 +166,8 @@ impl Testbed {
 
     /// The layout that lockers of this testbed use.
     #[must_use]
-    pub fn wire(&self) -> Wire {
-        self.wire
+    pub fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// A plain client of server `i`.
@@ -264,7 +268,7 @@ impl Testbed {
         );
         let replicated = self.topology == Topology::ProvenMaster;
         let (cluster, name) = (self.topology == Topology::Cluster, name.to_owned());
-        Target { wire: self.wire, strict, replicated, cluster, name, lease, urls: self.urls() }
+        Target { layout: self.layout, strict, replicated, cluster, name, lease, urls: self.urls() }
     }
 
     /// The program that other processes run.

@@ -29,7 +29,9 @@ fn builder(admission: Admission) -> Builder {
 }
 
 fn locker(servers: &Servers, admission: Admission) -> Locker {
-    builder(admission).quorum(servers.urls()).expect("a good configuration")
+    builder(admission)
+        .on(quorumlock::Servers::quorum(servers.urls()))
+        .expect("a good configuration")
 }
 
 /// A guard on two nodes of three: a bare majority.
@@ -61,8 +63,9 @@ async fn without_admission_a_node_that_restarts_empty_gives_the_lock_to_a_second
 #[tokio::test]
 async fn a_node_that_is_slow_to_connect_is_admitted() {
     let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
-    let builder = Locker::builder().connect_timeout(PATIENCE);
-    let locker = builder.quorum(servers.urls()).expect("a good configuration");
+    let builder = Builder::without_servers().connect_timeout(PATIENCE);
+    let locker =
+        builder.on(quorumlock::Servers::quorum(servers.urls())).expect("a good configuration");
     servers[2].pause().expect("ours");
     let admits = tokio::spawn({
         let locker = locker.clone();
@@ -77,13 +80,16 @@ async fn a_node_that_is_slow_to_connect_is_admitted() {
 /// A lock on three nodes of five, of which one has restarted empty. Two never held it.
 async fn bare_majority_of_which_one_forgot() -> Option<(Servers, Locker, quorumlock::Guard)> {
     let servers = for_test(5, &ServerOptions::default())?;
-    let holder = builder(Admission::Strict).max_lease(LONG).lease(LONG).quorum(servers.urls());
+    let holder = builder(Admission::Strict)
+        .max_lease(LONG)
+        .lease(LONG)
+        .on(quorumlock::Servers::quorum(servers.urls()));
     let holder = holder.expect("a good configuration");
     holder.admit_nodes().await.expect("all nodes answer");
     for server in servers.iter().skip(3) {
         Plain::to(server.url())
             .await
-            .ask::<String>(&["SET", "x", "a stranger", "PX", "60000"])
+            .ask::<String>(&["SET", "x", "a foreign client", "PX", "60000"])
             .await;
     }
     let guard = holder.lock("x").await.expect("three of five");
@@ -275,7 +281,7 @@ async fn a_node_whose_helpers_do_not_show_their_marks_waits() {
 async fn a_forced_unlock_is_not_undone_by_a_top_up() {
     let Some((servers, holder, guard)) = bare_majority(Admission::Strict).await else { return };
     servers[2].restart().expect("ours");
-    assert!(holder.force_unlock("x").await.expect("all answer"));
+    assert!(holder.mutex("x").force_unlock().await.expect("all answer"));
     guard.lost().await;
     let next = eventually("free again", async || holder.try_lock("x").await.ok().flatten()).await;
     assert!(next.token() > guard.token());
@@ -291,8 +297,11 @@ async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
     // The same holds once a client watches the nodes.
     let plain = Plain::to(servers[0].url()).await;
     eventually("a note", async || plain.exists("quorumlock:node").await.then_some(())).await;
-    let again =
-        quorumlock_tests::builder().quorum(servers.urls()).expect("good URLs").try_lock("x").await;
+    let again = quorumlock_tests::builder()
+        .on(quorumlock::Servers::quorum(servers.urls()))
+        .expect("good URLs")
+        .try_lock("x")
+        .await;
     let Err(Error::Refused(why)) = again else { panic!("granted on new nodes: {again:?}") };
     let forgot = |node: &NodeReport| node.problem == NodeProblem::NotAdmitted;
     assert!(!why.nodes.iter().any(forgot), "{why:?}");
@@ -313,7 +322,7 @@ async fn nodes_behind_thin_lines_are_admitted() {
         servers.iter().map(|server| Proxy::thin(server.addr().expect("a port"), 800_000)).collect();
     let urls = lines.iter().map(Proxy::url);
     let builder = builder(Admission::Strict).clock_bound(Duration::from_secs(1));
-    let locker = builder.quorum(urls).expect("a good configuration");
+    let locker = builder.on(quorumlock::Servers::quorum(urls)).expect("a good configuration");
     let granted = async || locker.try_lock("x").await.ok().flatten();
     drop(eventually("the nodes are admitted", granted).await);
 }
@@ -331,7 +340,7 @@ async fn scripts_that_another_server_loads_do_not_vote_there() {
             let url = format!("{}?label=node", way.url());
             let patient =
                 builder(Admission::Strict).connect_timeout(PATIENCE).answer_timeout(PATIENCE);
-            patient.quorum([url]).expect("a good configuration")
+            patient.on(quorumlock::Servers::quorum([url])).expect("a good configuration")
         };
         let [connecting, connected] = [through(&ways[0]), through(&ways[1])];
         connected.admit_nodes().await.expect("it answers");
@@ -410,8 +419,11 @@ async fn clients_that_disagree_and_unfit_nodes_are_refused_by_name() {
     let urls = servers.urls();
     let strict = || builder(Admission::Strict);
     let cases = [
-        (strict().max_lease(MAX_LEASE * 2).quorum(&urls), "longest lease"),
-        (strict().clock_bound(CLOCK_BOUND * 2).quorum(&urls), "clock bound"),
+        (strict().max_lease(MAX_LEASE * 2).on(quorumlock::Servers::quorum(&urls)), "longest lease"),
+        (
+            strict().clock_bound(CLOCK_BOUND * 2).on(quorumlock::Servers::quorum(&urls)),
+            "clock bound",
+        ),
     ];
     for (locker, what) in cases {
         let refused = locker.expect("well-formed").try_lock("x").await;

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use quorumlock::admission::{MemberChange, Until};
 use quorumlock::{
-    Admission, Builder, ConfigError, Error, Locker, NodeProblem, NodeReport, Owner, Wire,
+    Admission, Builder, ConfigError, Error, Layout, Locker, NodeProblem, NodeReport, Owner,
+    Replicas, Servers,
 };
 use quorumlock_testbed::proxy::Proxy;
 use quorumlock_testbed::servers::{self, ServerOptions};
@@ -77,9 +79,9 @@ async fn one_server_at_two_addresses_has_one_vote() {
     let url = servers[0].url().to_owned();
     let again = url.replace("127.0.0.1", "localhost");
     // Not strict: nodes that are not admitted would give another error.
-    let redlock = || Locker::builder().admission(Admission::Redlock);
+    let redlock = || Builder::without_servers().admission(Admission::Redlock);
     let urls = [url, again];
-    let locker = redlock().quorum(&urls).expect("good URLs");
+    let locker = redlock().on(Servers::quorum(&urls)).expect("good URLs");
     let error = within("an answer", locker.try_lock("x")).await.expect_err("one server, two votes");
     let Error::Refused(none) = &error else { panic!("{error:?}") };
     let [NodeReport { node, problem: NodeProblem::SameServer(other), .. }] = &none.nodes[..] else {
@@ -91,7 +93,7 @@ async fn one_server_at_two_addresses_has_one_vote() {
 
     // With a second server there are two votes of three.
     let urls = [&urls[0], &urls[1], servers[1].url()];
-    let locker = redlock().quorum(urls).expect("good URLs");
+    let locker = redlock().on(Servers::quorum(urls)).expect("good URLs");
     let guard = within("an answer", locker.lock("x")).await.expect("two of three");
     servers[1].kill().expect("ours");
     let asked = within("an answer", locker.try_lock("y")).await;
@@ -105,8 +107,8 @@ async fn two_addresses_of_one_server_heal_by_themselves() {
     let Some(servers) = servers::for_test(3, &ServerOptions::default()) else { return };
     let ways = [0, 1].map(|node| Proxy::to(servers[node].addr().expect("ours")));
     let urls = [ways[0].url(), ways[1].url(), servers[2].url().to_owned()];
-    let builder = Locker::builder().admission(Admission::Redlock);
-    let locker = builder.quorum(urls).expect("good URLs");
+    let builder = Builder::without_servers().admission(Admission::Redlock);
+    let locker = builder.on(Servers::quorum(urls)).expect("good URLs");
     drop(within("free", locker.lock("x")).await.expect("free"));
 
     ways[1].lead_to(servers[0].addr().expect("ours"));
@@ -122,8 +124,8 @@ async fn two_addresses_of_one_server_heal_by_themselves() {
     servers[2].pause().expect("ours");
     eventually("one server has one vote", async || match locker.try_lock("y").await {
         Err(Error::Refused(none) | Error::Unreachable(none)) => {
-            let twin = |node: &NodeReport| matches!(node.problem, NodeProblem::SameServer(_));
-            none.nodes.iter().any(twin).then_some(())
+            let is_same = |node: &NodeReport| matches!(node.problem, NodeProblem::SameServer(_));
+            none.nodes.iter().any(is_same).then_some(())
         }
         other => panic!("{other:?}"),
     })
@@ -148,7 +150,8 @@ fn absurd_durations_are_refused_and_named() {
     ];
     for (setting, set) in settings {
         for value in [Duration::ZERO, Duration::MAX] {
-            let error = refused(set(Locker::builder(), value).single(NOWHERE));
+            let error =
+                refused(set(Builder::without_servers(), value).on(Servers::single(NOWHERE)));
             let ConfigError::BadDuration { what, value: named, .. } = &error else {
                 panic!("{error:?}")
             };
@@ -161,10 +164,10 @@ fn absurd_durations_are_refused_and_named() {
 #[test]
 fn a_lease_longer_than_the_longest_is_refused() {
     let minute = Duration::from_secs(60);
-    let builder = || Locker::builder().max_lease(minute);
-    let error = refused(builder().lease(minute * 2).single(NOWHERE));
+    let builder = || Builder::without_servers().max_lease(minute);
+    let error = refused(builder().lease(minute * 2).on(Servers::single(NOWHERE)));
     assert!(matches!(error, ConfigError::BadDuration { what: "lease", .. }), "{error:?}");
-    builder().lease(minute).single(NOWHERE).expect("just right");
+    builder().lease(minute).on(Servers::single(NOWHERE)).expect("just right");
 }
 
 #[tokio::test]
@@ -195,9 +198,12 @@ async fn absurd_durations_of_one_call_are_refused() {
 /// A locker that waits for replicas that do not exist would never be granted anything.
 #[test]
 fn more_replicas_than_there_are_is_refused() {
-    let builder = |replicas| Locker::builder().replicas(replicas);
+    let builder = |replicas| Builder::without_servers().replicas(Replicas::AtLeast(replicas));
     let pair = [NOWHERE, "redis://127.0.0.1:2"];
-    let refusals = [(builder(2).replicated(pair), 2, 1), (builder(250).single(NOWHERE), 250, 32)];
+    let refusals = [
+        (builder(2).on(Servers::replicated(pair)), 2, 1),
+        (builder(250).on(Servers::single(NOWHERE)), 250, 32),
+    ];
     for (answer, wanted, bound) in refusals {
         let error = refused(answer);
         let ConfigError::TooManyReplicas { asked, max } = error else { panic!("{error:?}") };
@@ -205,46 +211,59 @@ fn more_replicas_than_there_are_is_refused() {
         let named = [wanted, bound].iter().all(|n| error.to_string().contains(&n.to_string()));
         assert!(named, "{error}");
     }
-    refuses("replicas", builder(1).quorum(pair));
-    builder(1).replicated(pair).expect("just right");
-    builder(1).single(NOWHERE).expect("there may be more behind one address");
+    refuses("replicas", builder(1).on(Servers::quorum(pair)));
+    builder(1).on(Servers::replicated(pair)).expect("just right");
+    builder(1).on(Servers::single(NOWHERE)).expect("there may be more behind one address");
 }
 
 #[test]
 fn replicas_have_no_longer_than_an_answer_may_take() {
     let second = Duration::from_secs(1);
-    let builder = |t| Locker::builder().answer_timeout(second).replicas(1).replica_timeout(t);
+    let builder = |t| {
+        Builder::without_servers()
+            .answer_timeout(second)
+            .replicas(Replicas::AtLeast(1))
+            .replica_timeout(t)
+    };
     for timeout in [Duration::ZERO, second * 2] {
-        let error = refused(builder(timeout).single(NOWHERE));
+        let error = refused(builder(timeout).on(Servers::single(NOWHERE)));
         assert!(
             matches!(error, ConfigError::BadDuration { what: "replica_timeout", value, .. } if value == timeout),
             "{error:?}"
         );
     }
-    builder(second).single(NOWHERE).expect("just right");
+    builder(second).on(Servers::single(NOWHERE)).expect("just right");
 }
 
 #[test]
 fn a_replicated_locker_needs_addresses_that_differ() {
     let none: [&str; 0] = [];
-    assert!(matches!(refused(Locker::replicated(none)), ConfigError::NoNodes));
-    let twice = refused(Locker::replicated([NOWHERE, NOWHERE]));
+    assert!(matches!(refused(Locker::new(Servers::replicated(none))), ConfigError::NoNodes));
+    let twice = refused(Locker::new(Servers::replicated([NOWHERE, NOWHERE])));
     assert!(matches!(twice, ConfigError::SameServer { .. }), "{twice:?}");
 }
 
 #[test]
 fn an_allowance_for_drift_that_is_none_is_refused() {
     for max_clock_drift in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
-        let error = refused(Locker::builder().max_clock_drift(max_clock_drift).single(NOWHERE));
+        let error = refused(
+            Builder::without_servers()
+                .max_clock_drift(max_clock_drift)
+                .on(Servers::single(NOWHERE)),
+        );
         assert!(matches!(error, ConfigError::BadClockDrift { .. }), "{error:?}");
     }
-    Locker::builder().max_clock_drift(0.0833).single(NOWHERE).expect("chrony's");
+    Builder::without_servers()
+        .max_clock_drift(0.0833)
+        .on(Servers::single(NOWHERE))
+        .expect("chrony's");
 }
 
 #[test]
 fn a_client_name_that_redis_would_refuse_is_refused() {
     for name in ["two words", "a\nline"] {
-        let error = refused(Locker::builder().client_name(name).single(NOWHERE));
+        let error =
+            refused(Builder::without_servers().client_name(name).on(Servers::single(NOWHERE)));
         assert!(matches!(error, ConfigError::BadClientName(_)), "{error:?}");
     }
 }
@@ -252,7 +271,8 @@ fn a_client_name_that_redis_would_refuse_is_refused() {
 #[test]
 fn certificates_that_are_none_are_refused() {
     let secure = "rediss://127.0.0.1:1";
-    let error = refused(Locker::builder().tls_ca("no certificate").single(secure));
+    let error =
+        refused(Builder::without_servers().tls_ca("no certificate").on(Servers::single(secure)));
     assert!(matches!(error, ConfigError::BadCertificate(_)), "{error:?}");
 }
 
@@ -266,10 +286,10 @@ async fn names_that_are_none_are_refused() {
             locker.lock(&name).await.map(drop),
             locker.try_lock(&name).await.map(drop),
             locker.run(&name, async |_| ()).await,
-            locker.holder(&name).await.map(drop),
-            locker.is_locked(&name).await.map(drop),
-            locker.is_held_by(&name, &owner).await.map(drop),
-            locker.force_unlock(&name).await.map(drop),
+            locker.mutex(&name).holder().await.map(drop),
+            locker.mutex(&name).is_locked().await.map(drop),
+            locker.mutex(&name).is_held_by(&owner).await.map(drop),
+            locker.mutex(&name).force_unlock().await.map(drop),
         ];
         for answer in answers {
             match answer {
@@ -293,7 +313,7 @@ fn options_that_do_not_apply_are_refused_and_named() {
     // Whether it applies to: a single server, a master with replicas, a quorum.
     let options: [(&str, Set, [bool; 3]); 22] = [
         ("prefix", |b| b.prefix("app:"), ALL),
-        ("wire", |b| b.wire(Wire::Redlock), ALL),
+        ("layout", |b| b.layout(Layout::Redlock), ALL),
         ("lease", |b| b.lease(SECOND), ALL),
         ("max_lease", |b| b.max_lease(SECOND * 60), ALL),
         ("max_clock_drift", |b| b.max_clock_drift(0.01), ALL),
@@ -302,8 +322,12 @@ fn options_that_do_not_apply_are_refused_and_named() {
         ("scripts_only", |b| b.scripts_only(true), ALL),
         ("fencing", |b| b.fencing(false), ALL),
         ("client_name", |b| b.client_name("me"), ALL),
-        ("replicas", |b| b.replicas(1), ONE_NODE),
-        ("replica_timeout", |b| b.replicas(1).replica_timeout(SECOND / 9), ONE_NODE),
+        ("replicas", |b| b.replicas(Replicas::AtLeast(1)), ONE_NODE),
+        (
+            "replica_timeout",
+            |b| b.replicas(Replicas::AtLeast(1)).replica_timeout(SECOND / 9),
+            ONE_NODE,
+        ),
         ("redisson_fenced", |b| b.redisson_fenced(true), [true, false, false]),
         ("strict_order", |b| b.strict_order(true), ONE_NODE),
         ("takeover_delay", |b| b.takeover_delay(SECOND), ALL),
@@ -318,9 +342,12 @@ fn options_that_do_not_apply_are_refused_and_named() {
     ];
     let three = [NOWHERE, "redis://127.0.0.1:2", "redis://127.0.0.1:3"];
     for (name, set, applies) in options {
-        let builder = || set(Locker::builder());
-        let built =
-            [builder().single(NOWHERE), builder().replicated(three), builder().quorum(three)];
+        let builder = || set(Builder::without_servers());
+        let built = [
+            builder().on(Servers::single(NOWHERE)),
+            builder().on(Servers::replicated(three)),
+            builder().on(Servers::quorum(three)),
+        ];
         for (mode, (built, applies)) in built.into_iter().zip(applies).enumerate() {
             if applies {
                 built.unwrap_or_else(|error| panic!("{name} in mode {mode}: {error}"));
@@ -348,31 +375,31 @@ fn refuses(name: &str, built: Result<Locker, Error>) {
 /// Options that exclude each other.
 #[test]
 fn options_that_do_not_apply_beside_others_are_refused_and_named() {
-    let builder = Locker::builder;
+    let builder = Builder::without_servers;
     let pair = [NOWHERE, "redis://127.0.0.1:2"];
     let redlock = || builder().admission(Admission::Redlock);
     let fenced = || builder().redisson_fenced(true);
-    refuses("clock_bound", redlock().clock_bound(SECOND).quorum(pair));
-    refuses("replica_timeout", builder().replica_timeout(SECOND / 9).single(NOWHERE));
-    refuses("replica_timeout", builder().replica_timeout(SECOND / 9).quorum(pair));
+    refuses("clock_bound", redlock().clock_bound(SECOND).on(Servers::quorum(pair)));
+    refuses("replica_timeout", builder().replica_timeout(SECOND / 9).on(Servers::single(NOWHERE)));
+    refuses("replica_timeout", builder().replica_timeout(SECOND / 9).on(Servers::quorum(pair)));
     let strict = || builder().admission(Admission::Strict);
-    assert!(strict().clock_bound(SECOND).single(NOWHERE).is_ok());
-    refuses("tolerate_lost_marks", strict().tolerate_lost_marks(0).single(NOWHERE));
-    refuses("redisson_fenced", strict().redisson_fenced(true).single(NOWHERE));
-    refuses("admission", strict().cluster(pair));
-    refuses("redisson_fenced", fenced().wire(Wire::Redlock).single(NOWHERE));
-    refuses("redisson_fenced", fenced().fencing(false).single(NOWHERE));
+    assert!(strict().clock_bound(SECOND).on(Servers::single(NOWHERE)).is_ok());
+    refuses("tolerate_lost_marks", strict().tolerate_lost_marks(0).on(Servers::single(NOWHERE)));
+    refuses("redisson_fenced", strict().redisson_fenced(true).on(Servers::single(NOWHERE)));
+    refuses("admission", strict().on(Servers::cluster(pair)));
+    refuses("redisson_fenced", fenced().layout(Layout::Redlock).on(Servers::single(NOWHERE)));
+    refuses("redisson_fenced", fenced().fencing(false).on(Servers::single(NOWHERE)));
     let tokenless = builder().fencing(false).tolerate_lost_marks(1);
-    refuses("tolerate_lost_marks", tokenless.quorum(pair));
+    refuses("tolerate_lost_marks", tokenless.on(Servers::quorum(pair)));
     // With rediss:// the certificates are read, and these are none.
     for built in [
-        builder().tls_ca("PEM").single("rediss://127.0.0.1:1"),
-        builder().tls_ca("PEM").quorum([NOWHERE, "rediss://127.0.0.1:2"]),
-        builder().tls_server_name("no name").single("rediss://127.0.0.1:1"),
+        builder().tls_ca("PEM").on(Servers::single("rediss://127.0.0.1:1")),
+        builder().tls_ca("PEM").on(Servers::quorum([NOWHERE, "rediss://127.0.0.1:2"])),
+        builder().tls_server_name("no name").on(Servers::single("rediss://127.0.0.1:1")),
     ] {
         assert!(matches!(refused(built), ConfigError::BadCertificate(_)));
     }
-    refuses("tls_cert", builder().tls_client("PEM", "PEM").replicated(pair));
+    refuses("tls_cert", builder().tls_client("PEM", "PEM").on(Servers::replicated(pair)));
 }
 
 #[test]
@@ -380,21 +407,26 @@ fn a_prefix_with_which_no_name_can_begin_is_refused_and_named() {
     let long = "x".repeat(1024);
     let bad = ["", "quorumlock:", "quorumlock:app:", "redisson_lock_token:", &long];
     for prefix in bad {
-        let build = || Locker::builder().prefix(prefix);
-        for built in [build().single(NOWHERE), build().quorum([NOWHERE])] {
+        let build = || Builder::without_servers().prefix(prefix);
+        for built in [build().on(Servers::single(NOWHERE)), build().on(Servers::quorum([NOWHERE]))]
+        {
             let error = refused(built);
             let ConfigError::BadPrefix { prefix: named, why } = &error else { panic!("{error:?}") };
             assert_eq!(named, prefix);
             assert!(!why.is_empty() && error.to_string().contains("prefix"), "{error}");
         }
     }
-    Locker::builder().prefix(&long[1..]).single(NOWHERE).expect("room for one letter");
+    Builder::without_servers()
+        .prefix(&long[1..])
+        .on(Servers::single(NOWHERE))
+        .expect("room for one letter");
 }
 
 /// The rules of names hold for the whole name.
 #[tokio::test]
 async fn a_prefix_and_a_name_together_follow_the_rules_of_names() {
-    let locker = Locker::builder().prefix("quorum").single(NOWHERE).expect("a prefix");
+    let locker =
+        Builder::without_servers().prefix("quorum").on(Servers::single(NOWHERE)).expect("a prefix");
     let refused = locker.lock("lock:x").await.expect_err("reserved");
     let Error::Config(ConfigError::ReservedName { name, .. }) = &refused else {
         panic!("{refused:?}")
@@ -404,9 +436,40 @@ async fn a_prefix_and_a_name_together_follow_the_rules_of_names() {
     assert!(matches!(long, Error::Config(ConfigError::NameTooLong { len: 1025, .. })), "{long:?}");
 }
 
+/// An operator who gives an option that a change would ignore hears of it.
+#[test]
+fn a_change_of_members_takes_what_it_needs_and_refuses_the_rest() {
+    let three = ["redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"];
+    let change = |builder: Builder| MemberChange::new(builder, three, Until::BothVote);
+    let quorum = || Locker::builder(Servers::quorum(three));
+    change(quorum().max_lease(SECOND).clock_bound(SECOND).client_name("op")).expect("it counts");
+    for (option, builder) in [
+        ("lease", quorum().lease(SECOND)),
+        ("label", quorum().label("op")),
+        ("layout", quorum().layout(Layout::Redlock)),
+        ("fencing", quorum().fencing(false)),
+        ("takeover_delay", quorum().takeover_delay(SECOND)),
+        ("tls_ca", quorum().tls_ca("PEM")),
+    ] {
+        let Err(Error::Config(ConfigError::DoesNotApply { option: found, .. })) = change(builder)
+        else {
+            panic!("{option} is taken");
+        };
+        assert_eq!(found, option);
+    }
+    for builder in [
+        quorum().admission(Admission::Redlock),
+        Locker::builder(Servers::single(three[0])),
+        Locker::builder(Servers::cluster(three)),
+    ] {
+        let refused = change(builder).expect_err("no list of a strict quorum");
+        assert!(matches!(refused, Error::Config(ConfigError::NoAdmission)), "{refused}");
+    }
+}
+
 #[test]
 fn a_builder_without_an_environment_builds_nothing() {
-    let error = refused(Locker::builder().build());
+    let error = refused(Builder::without_servers().build());
     assert!(error.to_string().contains("QUORUMLOCK_NODES"), "{error}");
 }
 
@@ -414,7 +477,10 @@ fn a_builder_without_an_environment_builds_nothing() {
 fn a_long_longest_lease_needs_no_other_option() {
     let day = Duration::from_secs(86_400);
     for days in [1, 5, 365] {
-        Locker::builder().max_lease(day * days).single(NOWHERE).expect("it is all that was set");
+        Builder::without_servers()
+            .max_lease(day * days)
+            .on(Servers::single(NOWHERE))
+            .expect("it is all that was set");
     }
 }
 
@@ -422,12 +488,12 @@ fn a_long_longest_lease_needs_no_other_option() {
 #[test]
 fn more_lost_marks_than_nodes_are_refused() {
     let pair = [NOWHERE, "redis://127.0.0.1:2"];
-    let builder = |losses| Locker::builder().tolerate_lost_marks(losses);
-    let error = refused(builder(2).quorum(pair));
+    let builder = |losses| Builder::without_servers().tolerate_lost_marks(losses);
+    let error = refused(builder(2).on(Servers::quorum(pair)));
     let ConfigError::TooManyLosses { losses, max } = error else { panic!("{error:?}") };
     assert_eq!((losses, max), (2, 1));
     assert!(error.to_string().contains("marks"), "{error}");
-    builder(1).quorum(pair).expect("just right");
+    builder(1).on(Servers::quorum(pair)).expect("just right");
 }
 
 /// tokio offers no way to ask what a runtime supports, and panics.
@@ -448,8 +514,8 @@ fn a_runtime_without_timers_or_io_is_an_error_and_no_panic() {
                 [
                     locker.lock("x").await.map(drop),
                     locker.try_lock("x").await.map(drop),
-                    locker.holder("x").await.map(drop),
-                    locker.force_unlock("x").await.map(drop),
+                    locker.mutex("x").holder().await.map(drop),
+                    locker.mutex("x").force_unlock().await.map(drop),
                 ]
             });
             for answer in answers {

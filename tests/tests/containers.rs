@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use quorumlock::{Error, Guard, Locker};
+use quorumlock::{Error, Guard, Locker, Servers};
 use quorumlock_testbed::containers::{self, Container, Containers};
 use quorumlock_tests::{Stopwatch, builder, eventually, within};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -92,7 +92,7 @@ fn locker(nodes: &Containers) -> Locker {
 /// A locker that waits so long for a connection, and for an answer.
 fn patient(nodes: &Containers, timeout: Duration) -> Locker {
     let builder = builder().connect_timeout(timeout).answer_timeout(timeout);
-    builder.quorum(nodes.ip_urls()).expect("good URLs")
+    builder.on(Servers::quorum(nodes.ip_urls())).expect("good URLs")
 }
 
 /// The lock is renewed, and no other client gets it, during the fault and after it.

@@ -1,6 +1,6 @@
 //! `ping` tells why no lock could be granted, by type.
 
-use quorumlock::{Error, Locker, NoMajority, NodeProblem};
+use quorumlock::{Error, Locker, NoMajority, NodeProblem, Servers};
 use quorumlock_testbed::servers::{self, ServerOptions};
 use quorumlock_tests::{eventually, within};
 
@@ -50,6 +50,6 @@ async fn a_replica_grants_no_locks_and_its_master_is_found() {
     let none = refused(&Locker::single(replica[0].url()).expect("a good URL")).await;
     assert!(matches!(none.nodes[0].problem, NodeProblem::Replica(_)), "{none:?}");
     let urls = [replica[0].url(), master[0].url()];
-    let found = Locker::replicated(urls).expect("good URLs");
+    let found = Locker::new(Servers::replicated(urls)).expect("good URLs");
     eventually("the master is found", async || found.ping().await.ok()).await;
 }

@@ -1,16 +1,16 @@
 //! Every promise on every topology, with both wires. The promises are in `src/promises/`.
 
-use quorumlock::Wire;
+use quorumlock::Layout;
 use quorumlock_tests::{Testbed, Topology};
 
-fn bed(topology: Topology, wire: Wire) -> Option<Testbed> {
-    Testbed::start(topology, wire, env!("CARGO_BIN_EXE_quorumlock-tests-worker"))
+fn bed(topology: Topology, layout: Layout) -> Option<Testbed> {
+    Testbed::start(topology, layout, env!("CARGO_BIN_EXE_quorumlock-tests-worker"))
 }
 
 /// One list for all testbeds: each promise in it runs on each of them.
 macro_rules! all_promises {
-    ($topology:ident, $wire:ident) => {
-        all_promises! { $topology, $wire, asynchronous:
+    ($topology:ident, $layout:ident) => {
+        all_promises! { $topology, $layout, asynchronous:
             cancel::a_dropped_wait_for_loss_leaves_the_guard_alone,
             cancel::a_lock_future_dropped_anywhere_leaves_nothing_behind,
             cancel::a_re_entry_dropped_anywhere_leaves_the_outer_hold,
@@ -48,6 +48,7 @@ macro_rules! all_promises {
             keeping::a_hold_limit_ends_the_lease_without_renewal,
             keeping::a_hold_lasts_for_at_least_its_time,
             keeping::a_locker_may_limit_all_its_holds,
+            keeping::a_hold_of_each_kind_lasts_for_at_least_its_time,
             keeping::a_lost_hold_is_kept_no_longer,
             keeping::a_long_hold_is_renewed_up_to_its_limit,
             labels::a_holder_has_the_label_of_its_locker,
@@ -102,6 +103,7 @@ macro_rules! all_promises {
             renewing::a_renewal_moves_the_end_of_the_lease,
             renewing::an_unanswered_renewal_is_told_and_loses_nothing,
             renewing::failing_renewals_are_told_before_the_loss,
+            several_names::a_handle_of_a_set_asks_about_all_names_and_frees_them,
             several_names::a_set_dropped_anywhere_leaves_nothing_behind,
             several_names::a_set_excludes_each_of_its_names,
             several_names::a_set_has_one_token_above_those_of_its_names,
@@ -138,7 +140,7 @@ macro_rules! all_promises {
             waiting::nothing_is_granted_once_a_locker_is_closed,
             waiting::the_end_of_a_locker_ends_all_who_wait,
         }
-        all_promises! { $topology, $wire, threads:
+        all_promises! { $topology, $layout, threads:
             blocking::a_blocking_hold_is_renewed_between_calls,
             blocking::a_blocking_lock_excludes_an_async_one,
             blocking::a_blocking_mutex_runs_work_renews_and_tells_of_its_loss,
@@ -156,18 +158,18 @@ macro_rules! all_promises {
             several_names::a_blocking_set_excludes_each_of_its_names,
         }
     };
-    ($topology:ident, $wire:ident, asynchronous: $($room:ident::$promise:ident,)*) => { $(
+    ($topology:ident, $layout:ident, asynchronous: $($room:ident::$promise:ident,)*) => { $(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $promise() {
-            if let Some(bed) = super::bed(Topology::$topology, Wire::$wire) {
+            if let Some(bed) = super::bed(Topology::$topology, Layout::$layout) {
                 quorumlock_tests::promises::$room::$promise(&bed).await;
             }
         }
     )* };
-    ($topology:ident, $wire:ident, threads: $($room:ident::$promise:ident,)*) => { $(
+    ($topology:ident, $layout:ident, threads: $($room:ident::$promise:ident,)*) => { $(
         #[test]
         fn $promise() {
-            if let Some(bed) = super::bed(Topology::$topology, Wire::$wire) {
+            if let Some(bed) = super::bed(Topology::$topology, Layout::$layout) {
                 quorumlock_tests::promises::$room::$promise(&bed);
             }
         }
@@ -175,12 +177,12 @@ macro_rules! all_promises {
 }
 
 macro_rules! beds {
-    ($($bed:ident: $topology:ident, $wire:ident;)*) => { $(
+    ($($bed:ident: $topology:ident, $layout:ident;)*) => { $(
         mod $bed {
-            use quorumlock::Wire;
+            use quorumlock::Layout;
             use quorumlock_tests::Topology;
 
-            all_promises!($topology, $wire);
+            all_promises!($topology, $layout);
         }
     )* };
 }

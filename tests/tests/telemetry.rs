@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
-use quorumlock::Wire;
+use quorumlock::Layout;
 use quorumlock::telemetry::{
     ClockAnomaly, Event, METRICS, Metric, MetricKind, describe_metrics, record_metrics,
 };
@@ -22,7 +22,7 @@ const LEASE: Duration = Duration::from_secs(3);
 /// The only test of this program that installs a recorder.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locker_records_every_metric_with_its_labels() {
-    let Some(bed) = Testbed::start(Topology::Single, Wire::Redisson, "") else { return };
+    let Some(bed) = Testbed::start(Topology::Single, Layout::Redisson, "") else { return };
     let builder = PrometheusBuilder::new().set_buckets(&[0.001, 1.0, 60.0]).expect("buckets");
     let recorder = builder.install_recorder().expect("the first one");
     describe_metrics();
@@ -116,11 +116,11 @@ static LOG: LazyLock<Log> = LazyLock::new(|| {
 #[tokio::test]
 async fn the_warning_of_a_lost_lock_says_which_node_said_what_and_what_to_do() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::QuorumOf3, Wire::Redlock, "") else { return };
+    let Some(bed) = Testbed::start(Topology::QuorumOf3, Layout::Redlock, "") else { return };
     let (locker, other) = (bed.locker(), bed.locker());
 
     let forced = within("free", locker.lock("forced").lease(LEASE)).await.expect("granted");
-    other.force_unlock("forced").await.expect("an answer");
+    other.mutex("forced").force_unlock().await.expect("an answer");
     within("the loss", forced.lost()).await;
     let told = warning("forced", "the lock is lost").await;
     // A locker that has just begun to hold hears no message of it, and cannot tell by whom.
@@ -151,7 +151,7 @@ async fn the_warning_of_a_lost_lock_says_which_node_said_what_and_what_to_do() {
 #[tokio::test]
 async fn a_long_hold_is_told_once_and_the_age_of_the_oldest_is_counted() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::Single, Wire::Redlock, "") else { return };
+    let Some(bed) = Testbed::start(Topology::Single, Layout::Redlock, "") else { return };
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = told.clone();
     let locker = bed.build(bed.builder().long_hold(LEASE / 3).on_event(move |event| {
@@ -167,7 +167,7 @@ async fn a_long_hold_is_told_once_and_the_age_of_the_oldest_is_counted() {
     drop(within("free", locker.lock("short")).await.expect("granted"));
     assert_eq!(locker.stats().oldest, None);
     let line = warning("long", "the lock is held for long").await;
-    assert!(line.contains("held=") && line.contains(&format!("fence={}", long.token())), "{line}");
+    assert!(line.contains("held=") && line.contains(&format!("token={}", long.token())), "{line}");
     assert!(locker.stats().oldest >= Some(LEASE / 3), "{:?}", locker.stats());
     let renewed = locker.stats().renewed;
     eventually("renewals", async || (locker.stats().renewed >= renewed + 2).then_some(())).await;
@@ -182,7 +182,7 @@ async fn a_long_hold_is_told_once_and_the_age_of_the_oldest_is_counted() {
 #[tokio::test]
 async fn an_outage_is_one_line_however_many_calls_wait() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::QuorumOf3, Wire::Redlock, "") else { return };
+    let Some(bed) = Testbed::start(Topology::QuorumOf3, Layout::Redlock, "") else { return };
     let locker = bed.locker();
     drop(within("free", locker.lock("outage/0")).await.expect("granted"));
     bed.pause_all();
@@ -211,10 +211,10 @@ async fn warning(name: &str, what: &str) -> String {
 #[tokio::test]
 async fn a_call_its_votes_its_renewals_and_its_release_are_spans() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::QuorumOf3, Wire::Redlock, "") else { return };
+    let Some(bed) = Testbed::start(Topology::QuorumOf3, Layout::Redlock, "") else { return };
     let (locker, other) = (bed.locker(), bed.locker());
     let guard = within("free", locker.lock("traced").lease(LEASE)).await.expect("granted");
-    let fence = guard.token();
+    let token = guard.token();
     let busy = other.lock("traced").wait(Duration::from_millis(20));
     within("an answer", busy).await.expect_err("held");
     let dropped = other.lock("traced").into_future();
@@ -236,10 +236,10 @@ async fn a_call_its_votes_its_renewals_and_its_release_are_spans() {
         }
         assert_eq!(call.matches(" outcome=").count(), 1, "{call}");
     }
-    for part in [" rounds=1 ", &format!(" fence={fence} "), " valid_for="] {
+    for part in [" rounds=1 ", &format!(" token={token} "), " valid_for="] {
         assert!(calls[0].1.contains(part), "{part} in {}", calls[0].1);
     }
-    assert!(!calls[1].1.contains(" fence="), "{}", calls[1].1);
+    assert!(!calls[1].1.contains(" token="), "{}", calls[1].1);
     let (granted, refused) = (votes_of(calls[0].0), votes_of(calls[1].0));
     for (votes, answer) in [(granted, " answer=\"granted\" "), (refused, " answer=\"busy\" ")] {
         let found = votes.iter().filter(|vote| vote.fields.contains(answer));
@@ -265,7 +265,7 @@ fn votes_of(call: usize) -> Vec<Told> {
 #[tokio::test]
 async fn the_span_of_a_call_ends_with_the_call_and_not_with_a_hung_node() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::QuorumOf5TwoDown, Wire::Redlock, "") else { return };
+    let Some(bed) = Testbed::start(Topology::QuorumOf5TwoDown, Layout::Redlock, "") else { return };
     let locker = bed.locker();
     let guard = within("free", locker.lock("hung")).await.expect("granted");
     let is_call = |span: &Told| {
@@ -282,11 +282,11 @@ async fn the_span_of_a_call_ends_with_the_call_and_not_with_a_hung_node() {
 #[tokio::test]
 async fn a_locker_whose_names_are_secret_has_none_in_its_spans() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::Single, Wire::Redisson, "") else { return };
+    let Some(bed) = Testbed::start(Topology::Single, Layout::Redisson, "") else { return };
     let locker = bed.build(bed.builder().names_in_spans(false));
     let guard = within("free", locker.lock("secret")).await.expect("granted");
     guard.unlock().await.expect("held");
-    drop(within("free", locker.lock_all(["secret", "secret/2"])).await.expect("granted"));
+    drop(within("free", locker.lock(["secret", "secret/2"])).await.expect("granted"));
     locker.close().await;
     for name in ["quorumlock.acquire", "quorumlock.release"] {
         // No other test of this program takes several names.
@@ -374,8 +374,8 @@ fn names(queries: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn operations_lists_every_metric() {
-    let text = page("OPERATIONS.md");
+fn monitoring_lists_every_metric() {
+    let text = page("MONITORING.md");
     for metric in METRICS {
         let labels = match metric.labels {
             [] => "-".to_owned(),

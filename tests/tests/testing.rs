@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use quorumlock::testing::MemoryServer;
-use quorumlock::{ConfigError, Error, FencingToken, Locker, LossReason, Owner};
+use quorumlock::{
+    Builder, ConfigError, Error, FencingToken, Leadership, Locker, LossReason, Owner, Replicas,
+    Servers, blocking,
+};
 use quorumlock_tests::{Stopwatch, within};
 
 const NAME: &str = "invoice/7";
@@ -16,7 +19,7 @@ const SHORT_LEASE: Duration = Duration::from_millis(300);
 
 fn lockers<const COUNT: usize>() -> (MemoryServer, [Locker; COUNT]) {
     let server = MemoryServer::new();
-    let lockers = [(); COUNT].map(|()| server.locker().expect("a thread"));
+    let lockers = [(); COUNT].map(|()| Locker::new(Servers::memory(&server)).expect("a thread"));
     (server, lockers)
 }
 
@@ -59,12 +62,12 @@ async fn a_waiter_of_another_locker_finds_each_kind_of_release() {
         match way {
             0 => guard.unlock().await.expect("held"),
             1 => drop(guard),
-            _ => assert!(theirs.force_unlock(NAME).await.expect("an answer")),
+            _ => assert!(theirs.mutex(NAME).force_unlock().await.expect("an answer")),
         }
         let next = within("the release", waiter).await.expect("no panic").expect("granted");
         next.unlock().await.expect("held");
     }
-    assert!(!ours.is_locked(NAME).await.expect("an answer"));
+    assert!(!ours.mutex(NAME).is_locked().await.expect("an answer"));
 }
 
 /// Runs the other tasks of this thread until they wait: the server answers at once.
@@ -78,7 +81,8 @@ async fn run_others() {
 async fn in_a_paused_time_an_outage_takes_no_real_time() {
     let real = Stopwatch::start();
     let server = MemoryServer::in_tokio_time();
-    let [ours, theirs] = [(); 2].map(|()| server.locker().expect("a runtime"));
+    let [ours, theirs] =
+        [(); 2].map(|()| Locker::new(Servers::memory(&server)).expect("a runtime"));
     let guard = ours.lock(NAME).await.expect("granted");
     server.stop();
     assert!(guard.is_valid());
@@ -139,26 +143,31 @@ async fn locks_are_renewed_and_lost_on_demand() {
 #[tokio::test]
 async fn every_kind_of_lock_is_there() {
     let (_server, [ours, theirs]) = lockers();
-    let set = within("free", ours.lock_all(["b", "a"])).await.expect("granted");
+    let set = within("free", ours.lock(["b", "a"])).await.expect("granted");
     assert!(theirs.try_lock("a").await.expect("an answer").is_none());
     set.unlock().await.expect("held");
 
-    let permits =
-        [ours.permit("p", 2).await.expect("free"), theirs.permit("p", 2).await.expect("free")];
+    let permits = [
+        ours.semaphore("p", 2).acquire().await.expect("free"),
+        theirs.semaphore("p", 2).acquire().await.expect("free"),
+    ];
     assert_ne!(permits[0].slot(), permits[1].slot());
-    assert!(ours.try_permit("p", 2).await.expect("an answer").is_none());
+    assert!(ours.semaphore("p", 2).try_acquire().await.expect("an answer").is_none());
     let holders = ours.semaphore("p", 2).holders().await.expect("an answer");
     assert!(holders.iter().all(Option::is_some), "{holders:?}");
     drop(permits);
 
-    let readers = [ours.read("rw").await.expect("free"), theirs.read("rw").await.expect("shared")];
-    assert!(ours.try_write("rw").await.expect("an answer").is_none());
+    let readers = [
+        ours.rw_lock("rw").read().await.expect("free"),
+        theirs.rw_lock("rw").read().await.expect("shared"),
+    ];
+    assert!(ours.rw_lock("rw").try_write().await.expect("an answer").is_none());
     let holder = ours.rw_lock("rw").holder().await.expect("an answer").expect("read");
     assert!(holder.reads() && holder.holds == 2, "{holder:?}");
     drop(readers);
-    let writer = within("free", ours.write("rw")).await.expect("granted");
+    let writer = within("free", ours.rw_lock("rw").write()).await.expect("granted");
     let reader = writer.downgrade().await.expect("held");
-    drop(within("shared", theirs.read("rw")).await.expect("granted"));
+    drop(within("shared", theirs.rw_lock("rw").read()).await.expect("granted"));
     reader.unlock().await.expect("held");
 
     let owner = Owner::new();
@@ -169,7 +178,7 @@ async fn every_kind_of_lock_is_there() {
     inner.check().expect("one hold is left");
     let ticket = within("moved", async { inner.into_ticket() }).await.expect("held");
     let moved = within("resumed", theirs.resume(&ticket)).await.expect("held");
-    let holder = ours.holder(NAME).await.expect("an answer").expect("held");
+    let holder = ours.mutex(NAME).holder().await.expect("an answer").expect("held");
     assert!(holder.has(moved.nonce()) && holder.label.is_some(), "{holder:?}");
 }
 
@@ -177,17 +186,37 @@ async fn every_kind_of_lock_is_there() {
 fn options_that_need_a_real_server_are_refused() {
     let server = MemoryServer::new();
     for (option, builder) in [
-        ("replicas", Locker::builder().replicas(1)),
-        ("durable", Locker::builder().durable(true)),
-        ("strict_order", Locker::builder().strict_order(true)),
-        ("takeover_delay", Locker::builder().takeover_delay(SHORT_LEASE)),
-        ("clock_bound", Locker::builder().clock_bound(SHORT_LEASE)),
+        ("replicas", Builder::without_servers().replicas(Replicas::AtLeast(1))),
+        ("durable", Builder::without_servers().durable(true)),
+        ("strict_order", Builder::without_servers().strict_order(true)),
+        ("takeover_delay", Builder::without_servers().takeover_delay(SHORT_LEASE)),
+        ("clock_bound", Builder::without_servers().clock_bound(SHORT_LEASE)),
     ] {
-        let refused = builder.in_memory(&server).expect_err(option);
+        let refused = builder.on(Servers::memory(&server)).expect_err(option);
         let is_it = matches!(
             &refused,
             Error::Config(ConfigError::DoesNotApply { option: found, .. }) if *found == option
         );
         assert!(is_it, "{refused}");
     }
+}
+
+/// What is a stream in the async API is an iterator without it.
+#[test]
+fn leaders_and_held_locks_are_iterators_without_async() {
+    let server = MemoryServer::new();
+    let locker = blocking::Locker::new(Servers::memory(&server)).expect("a thread");
+    let election = locker.election("job");
+    let mut leaders = election.observe();
+    assert!(matches!(leaders.next(), Some(Ok(Leadership::Nobody))));
+    let term = election.campaign().acquire().expect("nobody leads");
+    assert!(matches!(leaders.next(), Some(Ok(Leadership::Leader(_)))));
+    let held: Vec<_> = locker.list().collect::<Result<_, _>>().expect("an answer");
+    assert_eq!(held.iter().map(|lock| &*lock.name).collect::<Vec<_>>(), ["job"]);
+    assert!(locker.mutex("job").is_locked().expect("an answer"));
+    term.unlock().expect("held");
+    assert!(matches!(leaders.next(), Some(Ok(Leadership::Nobody))));
+    locker.close().expect("closed");
+    assert!(matches!(leaders.next(), Some(Err(Error::Closed))));
+    assert!(leaders.next().is_none(), "an error ends it");
 }

@@ -45,7 +45,7 @@ pub struct Bulk {
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The number of groups of tasks: while the servers work for one group, the client writes for
 /// another.
-const CROWDS: usize = 4;
+const GROUPS: usize = 4;
 
 impl Pings {
     pub(super) async fn connect(urls: &[String]) -> Result<Self> {
@@ -128,7 +128,7 @@ impl Bulk {
     /// If a server fails, or did not hold one of the names.
     pub(crate) async fn pairs(&self, tasks: usize, names: &Names, end: Instant) -> Result<usize> {
         let tasks: Vec<_> = (0..tasks).collect();
-        let crowds = tasks.chunks(tasks.len().div_ceil(CROWDS)).map(async |tasks| {
+        let groups = tasks.chunks(tasks.len().div_ceil(GROUPS)).map(async |tasks| {
             let mut pairs = 0;
             while now() < end {
                 let names: Vec<_> = tasks.iter().filter_map(|task| names.next(*task)).collect();
@@ -140,7 +140,7 @@ impl Bulk {
             }
             anyhow::Ok(pairs)
         });
-        Ok(try_join_all(crowds).await?.into_iter().sum())
+        Ok(try_join_all(groups).await?.into_iter().sum())
     }
 
     async fn pair(&self, names: &[&str], work: Work) -> Result<Held> {

@@ -1,8 +1,8 @@
 //! quorumlock's locker with the default options on a cluster of etcd: only the store differs.
 
 use anyhow::Result;
-use quorumlock_core::Locker;
-use quorumlock_protocol::Settings;
+use quorumlock_core::{Locker, kind};
+use quorumlock_protocol::{Claim, Settings};
 
 use super::hold::{Held, Hold, Work};
 
@@ -18,7 +18,7 @@ impl Etcd {
 
 impl Hold for Etcd {
     async fn hold(&self, name: &str, work: Work) -> Result<Held> {
-        let guard = self.0.lock(name).await?;
+        let guard = self.0.lock::<kind::Lock>(Claim::lock([name])).await?;
         let held = work.run().await;
         guard.unlock().await?;
         Ok(held)

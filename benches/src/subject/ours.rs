@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use quorumlock::{Admission, LockRequest, Locker, PermitGuard, Wire, kind};
+use quorumlock::{Admission, Builder, Layout, LockRequest, Locker, PermitGuard, Servers, kind};
 
 use super::hold::{Held, Hold, LEASE, Work};
 use super::kind::Kind;
@@ -27,7 +27,7 @@ impl Ours {
         let database = u8::from(redlock || kind == Kind::Proven);
         let urls: Vec<_> = urls.iter().map(|url| format!("{url}/{database}")).collect();
         let like = kind == Kind::Like;
-        let mut builder = Locker::builder().scripts_only(kind == Kind::ScriptsOnly);
+        let mut builder = Builder::without_servers().scripts_only(kind == Kind::ScriptsOnly);
         if kind == Kind::WithEvents {
             builder = builder.on_event(|event| {
                 std::hint::black_box(event.clone());
@@ -40,14 +40,17 @@ impl Ours {
             builder = builder.admission(Admission::Strict);
         }
         if like {
-            builder = builder.wire(Wire::Redlock);
+            builder = builder.layout(Layout::Redlock);
         }
         if like || kind == Kind::NoTokens {
             builder = builder.fencing(false);
         }
         let (locker, in_order) = match &urls[..] {
-            [one] => (builder.clone().single(one)?, Some(builder.strict_order(true).single(one)?)),
-            several => (builder.quorum(several)?, None),
+            [one] => (
+                builder.clone().on(Servers::single(one))?,
+                Some(builder.strict_order(true).on(Servers::single(one))?),
+            ),
+            several => (builder.on(Servers::quorum(several))?, None),
         };
         if kind == Kind::Proven {
             locker.admit_nodes().await?;
@@ -69,7 +72,7 @@ impl Ours {
         let mut permits = Vec::new();
         if let What::Permit { of, held } = self.what {
             for _ in 0..held {
-                permits.push(self.locker.permit(name, of).await?);
+                permits.push(self.locker.semaphore(name, of).acquire().await?);
             }
         }
         Ok(permits)
@@ -91,10 +94,12 @@ impl Hold for Ours {
         let locker = &self.locker;
         match self.what {
             What::Lock | What::InOrder => self.pair(locker.lock(name), work).await,
-            What::Names(count) => self.pair(locker.lock_all(several(name, count)), work).await,
-            What::Permit { of, .. } => self.pair(locker.permit(name, of), work).await,
-            What::Read => self.pair(locker.read(name), work).await,
-            What::Write => self.pair(locker.write(name), work).await,
+            What::Names(count) => {
+                self.pair(locker.lock(several(name, count).collect::<Vec<_>>()), work).await
+            }
+            What::Permit { of, .. } => self.pair(locker.semaphore(name, of).acquire(), work).await,
+            What::Read => self.pair(locker.rw_lock(name).read(), work).await,
+            What::Write => self.pair(locker.rw_lock(name).write(), work).await,
         }
     }
 }

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use futures::TryStreamExt as _;
 use quorumlock::env::parse_duration;
-use quorumlock::{HeldLock, Locker, Wire};
+use quorumlock::{HeldLock, Layout, Locker};
 use quorumlock_command::{Failure, Outcome, print};
 use quorumlock_watchdog::Clock;
 use serde::Serialize;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use crate::nodes::LockNodes;
 use crate::text::{Held, HeldBy, Waiters};
 
-/// List the locks that are held: locks, read-write locks and permits, of both layouts, or of that of --wire.
+/// List the locks that are held: locks, read-write locks and permits, of both layouts, or of that of --layout.
 ///
 /// The nodes look through all their keys in small steps (SCAN): it takes a while where other programs keep
 /// many. The time after "since" is that of the last token in the hash slot of the name: when the lock was
@@ -43,7 +44,7 @@ pub(crate) async fn list(args: Args) -> Outcome {
     let now = SystemTime::UNIX_EPOCH + Duration::from_micros(Clock::system().wall_micros());
     for locker in lockers(&args.nodes)? {
         let mut held = locker.list();
-        while let Some(lock) = held.next().await.transpose()? {
+        while let Some(lock) = held.try_next().await? {
             let row = Row::from(lock);
             if !args.wants(&row, now) || !seen.insert(row.key()) {
                 continue;
@@ -64,12 +65,12 @@ pub(crate) async fn list(args: Args) -> Outcome {
 fn lockers(nodes: &LockNodes) -> Result<Vec<Locker>, Failure> {
     // It has the error of options that do not fit.
     let given = nodes.observer()?;
-    if nodes.has("wire") {
+    if nodes.has("layout") {
         return Ok(vec![given]);
     }
     let mut lockers = Vec::new();
-    for wire in [Wire::Redisson, Wire::Redlock] {
-        lockers.extend(nodes.build((*nodes.builder).clone().observes().wire(wire))?.ok());
+    for layout in [Layout::Redisson, Layout::Redlock] {
+        lockers.extend(nodes.build((*nodes.builder).clone().observes().layout(layout))?.ok());
     }
     Ok(lockers)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Builder, Error, Locker};
+use quorumlock::{Builder, ConfigError, Error, Locker, Servers};
 use quorumlock_command::Failure;
 use quorumlock_protocol::Settings;
 use quorumlock_protocol::admission::members::note_age;
@@ -15,25 +15,15 @@ pub(crate) type Nodes = Options<false>;
 pub(crate) type LockNodes = Options<true>;
 
 impl<const LOCKS: bool> Options<LOCKS> {
-    /// The URLs, at least one. An empty entry is refused: dropping it could turn a quorum into a
-    /// single node.
-    pub(crate) fn urls(&self) -> Result<Vec<&str>, Failure> {
-        let urls = self.builder.urls().iter().map(String::as_str).collect::<Vec<_>>();
-        if urls.is_empty() {
-            return Err(Failure::usage(
+    /// The servers that are named.
+    pub(crate) fn servers(&self) -> Result<Servers, Failure> {
+        self.builder.servers().map_err(|error| match error {
+            ConfigError::BadVariable { .. } => Failure::usage(
                 "no node is given: add --node redis://HOST:6379, or set QUORUMLOCK_NODES to it; of a quorum \
                  all URLs, separated by commas",
-            ));
-        }
-        match urls.iter().position(|url| url.is_empty()) {
-            None => Ok(urls),
-            Some(empty) => Err(Failure::usage(format!(
-                "node {} of {} is empty in --node or QUORUMLOCK_NODES: a comma too many, or a URL \
-                 that is missing",
-                empty + 1,
-                urls.len(),
-            ))),
-        }
+            ),
+            error => Failure::usage(format!("--node or QUORUMLOCK_NODES: {error}")),
+        })
     }
 
     /// A locker that only looks; it does not connect yet.
@@ -43,21 +33,8 @@ impl<const LOCKS: bool> Options<LOCKS> {
 
     /// A locker, or what the library says of the options.
     pub(crate) fn build(&self, builder: Builder) -> Result<Result<Locker, Error>, Failure> {
-        self.urls()?;
-        if self.is_replicated() && self.is_cluster() {
-            return Err(Failure::usage(
-                "--replicated and --cluster exclude each other (QUORUMLOCK_REPLICATED, QUORUMLOCK_CLUSTER)",
-            ));
-        }
+        self.servers()?;
         Ok(builder.build())
-    }
-
-    pub(crate) fn is_replicated(&self) -> bool {
-        self.builder.is_replicated()
-    }
-
-    pub(crate) fn is_cluster(&self) -> bool {
-        self.builder.is_cluster()
     }
 
     /// Whether so many independent nodes must prove their memory: one only if it is said.
@@ -109,13 +86,14 @@ impl<const LOCKS: bool> Options<LOCKS> {
     /// A locker on nodes under strict admission: those of a quorum, or with `--admission strict` one
     /// server, or a master with its replicas.
     pub(crate) fn strict(&self, timeout: Duration) -> Result<Locker, Failure> {
-        if self.is_cluster() {
+        let servers = self.servers()?;
+        if servers.is_cluster() {
             return Err(Failure::usage(
-                "the masters of a Redis Cluster need no admission: leave out --cluster \
-                 (QUORUMLOCK_CLUSTER) to admit other servers",
+                "the masters of a Redis Cluster need no admission: leave out cluster: before the URLs to \
+                 admit other servers",
             ));
         }
-        let independent = if self.is_replicated() { 1 } else { self.urls()?.len() };
+        let independent = if servers.is_replicated() { 1 } else { servers.urls().len() };
         if independent < 2 && !self.strict_with(independent) {
             return Err(Failure::usage(
                 "one server, or a master with its replicas, needs no admission, unless all programs that \
@@ -128,12 +106,13 @@ impl<const LOCKS: bool> Options<LOCKS> {
     }
 
     /// The URLs of a quorum under strict admission, and a builder for lockers that only look at it.
-    pub(crate) fn strict_quorum(&self) -> Result<(Vec<&str>, Builder), Failure> {
-        let urls = self.urls()?;
-        if urls.len() < 2 || self.is_replicated() || self.is_cluster() {
+    pub(crate) fn strict_quorum(&self) -> Result<(Vec<String>, Builder), Failure> {
+        let servers = self.servers()?;
+        let urls = servers.urls().to_vec();
+        if urls.len() < 2 || servers.is_replicated() || servers.is_cluster() {
             return Err(Failure::usage(
-                "this is for quorums: give all nodes, each with --node, without --replicated or \
-                 --cluster",
+                "this is for quorums: give all nodes, each with --node, without replicated: or cluster: \
+                 before them",
             ));
         }
         self.something_to_admit()?;

@@ -87,7 +87,7 @@ fn arg(option: &'static LockerOption) -> Arg {
         None => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
     };
     match option.value {
-        Value::Urls(_) => arg.action(ArgAction::Append),
+        Value::Servers(_) => arg.action(ArgAction::Append),
         _ => arg,
     }
 }
@@ -113,7 +113,7 @@ fn parser(option: &'static LockerOption) -> ValueParser {
 fn help(option: &LockerOption) -> String {
     let LockerOption { about, default, .. } = option;
     match option.value {
-        Value::Urls(_) => format!("{about} Repeat the option, or separate URLs by commas"),
+        Value::Servers(_) => format!("{about} Repeat the option, or separate URLs by commas"),
         Value::Time(..) => {
             format!("{} [default: {default}; {}]", about.trim_end_matches('.'), option.values())
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, NoMajority, NodeReport, Wire};
+use quorumlock::{Error, Layout, NoMajority, NodeReport};
 use quorumlock_command::Failure;
 use quorumlock_protocol::Node as _;
 use quorumlock_redis::{redis_cluster, redis_master};
@@ -57,12 +57,12 @@ impl Servers {
         nodes: &Options<LOCKS>,
         timeout: Duration,
     ) -> Result<Self, Failure> {
-        let given = nodes.urls()?;
+        let given = nodes.servers()?;
         let discovered = discovered(nodes, timeout).await?;
-        let replicated = nodes.is_replicated() || discovered.is_some();
-        let urls = discovered.unwrap_or_else(|| given.iter().map(|&url| url.to_owned()).collect());
+        let replicated = given.is_replicated() || discovered.is_some();
+        let urls = discovered.unwrap_or_else(|| given.urls().to_vec());
         let topology = match replicated {
-            _ if nodes.is_cluster() => Topology::Cluster,
+            _ if given.is_cluster() => Topology::Cluster,
             true => Topology::Replicated { strict: nodes.strict_with(1) },
             false => Topology::Quorum { strict: nodes.strict_with(urls.len()) },
         };
@@ -74,20 +74,21 @@ async fn discovered<const LOCKS: bool>(
     nodes: &Options<LOCKS>,
     timeout: Duration,
 ) -> Result<Option<Vec<String>>, Failure> {
-    let urls = nodes.urls()?;
-    if urls.len() > 1 && !nodes.is_cluster() {
+    let given = nodes.servers()?;
+    let urls = given.urls();
+    if urls.len() > 1 && !given.is_cluster() {
         return Ok(None);
     }
     let settings = nodes.patient(timeout).settings();
     let clock = Clock::system();
-    let (label, found) = match nodes.is_cluster() {
+    let (label, found) = match given.is_cluster() {
         true => {
-            let node = redis_cluster(&urls, Wire::Redisson, &settings, &clock);
+            let node = redis_cluster(urls, Layout::Redisson, &settings, &clock);
             let node = node.map_err(Error::from)?;
             (node.label().to_owned(), node.discovered_urls().await)
         }
         false => {
-            let node = redis_master(&urls, (Wire::Redisson, None), &settings, &clock);
+            let node = redis_master(urls, (Layout::Redisson, None), &settings, &clock);
             let node = node.map_err(Error::from)?;
             (node.label().to_owned(), node.discovered_urls().await)
         }

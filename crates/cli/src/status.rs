@@ -55,7 +55,7 @@ pub(crate) async fn status(args: Args) -> Outcome {
             status.held
         }
         None => {
-            let holder = match locker.holder(&args.name).await {
+            let holder = match locker.mutex(&args.name).holder().await {
                 Ok(holder) => holder,
                 Err(error) => {
                     let failure = Failure::of_question;

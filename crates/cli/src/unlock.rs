@@ -85,7 +85,7 @@ impl Args {
     async fn holder_now(&self, locker: &Locker) -> Result<Option<Holder>, quorumlock::Error> {
         match self.slot {
             None if self.read_write => locker.rw_lock(&self.name).holder().await,
-            None => locker.holder(&self.name).await,
+            None => locker.mutex(&self.name).holder().await,
             Some(slot) => {
                 let holders = locker.semaphore(&self.name, u32::from(slot) + 1).holders().await?;
                 Ok(holders.into_iter().next_back().flatten())
@@ -96,7 +96,7 @@ impl Args {
     async fn take_from_anybody(&self, locker: &Locker) -> Result<bool, quorumlock::Error> {
         match self.slot {
             None if self.read_write => locker.rw_lock(&self.name).force_unlock().await,
-            None => locker.force_unlock(&self.name).await,
+            None => locker.mutex(&self.name).force_unlock().await,
             Some(slot) => {
                 locker.semaphore(&self.name, u32::from(slot) + 1).force_release(slot).await
             }

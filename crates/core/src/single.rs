@@ -78,7 +78,7 @@ impl<N: Node> Single<N> {
         Box::pin(async move {
             let connected = || node.connected_since(Lane::Caller);
             let answer = answer_deadline(within, &clock, connected, attempt.answer()).await;
-            let (until, fence, counted) = match answer {
+            let (until, token, counted) = match answer {
                 None => return Err(unanswered(&*node, name, within)),
                 Some(Answer::Yes(Vote { until, token: Acceptance::Accepted })) => {
                     (until, token, false)
@@ -106,7 +106,7 @@ impl<N: Node> Single<N> {
             // Checked after the last answer: a pause while acquiring is caught here (H3).
             if clock.now() < until {
                 attempt.commit();
-                return Ok(Acquired::Granted(Grant { until, fence, counted }));
+                return Ok(Acquired::Granted(Grant { until, token, counted }));
             }
             Err(no_vote(name, NodeReport::new(node.label(), NodeProblem::TooLate)))
         })
@@ -293,8 +293,8 @@ fn failure<T>(node: &impl Node, name: Name, answer: Answer<T>) -> Error {
         ) => no_vote(name, report),
         Answer::NoAnswer(no_answer) => no_vote(name, no_answer.report().clone()),
         Answer::Yes(_) | Answer::No(Denial::Busy(_) | Denial::Gone) => {
-            let odd = NodeProblem::Malformed("a yes or no to another question".into());
-            no_vote(name, NodeReport::new(node.label(), odd))
+            let malformed = NodeProblem::Malformed("a yes or no to another question".into());
+            no_vote(name, NodeReport::new(node.label(), malformed))
         }
     }
 }

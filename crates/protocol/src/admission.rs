@@ -16,6 +16,11 @@ use std::time::Duration;
 
 pub use seen_ids::SeenIds;
 
+/// For how many answer timeouts a copy of marks is awaited, by its caller and by its connection: its
+/// request, or its answer, is 500 KB. A slow machine or network that never finished in time would never
+/// bring a node back.
+pub const COPY_TIMES: u32 = 10;
+
 use crate::{
     BoxFuture, FencingToken, Incarnation, Mismatch, Node, NodeProblem, NodeReport, PROTOCOL,
 };
@@ -170,6 +175,7 @@ pub struct NodeStatusReport {
 
 impl NodeStatusReport {
     /// A node that does not answer, and why.
+    #[doc(hidden)]
     pub fn silent(
         node: impl Into<String>,
         label: impl Into<Arc<str>>,

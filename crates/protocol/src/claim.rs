@@ -51,6 +51,15 @@ impl Claim {
         Ok(Self { first, kind })
     }
 
+    /// The lock of one name, or of several: see [`Claim::all`].
+    ///
+    /// # Errors
+    /// As there, and for a bad name.
+    pub fn lock<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<Self, ConfigError> {
+        let names: Result<_, _> = names.into_iter().map(|name| Name::new(name.as_ref())).collect();
+        Self::all(names?)
+    }
+
     /// Any of the slots 0 to `slots` - 1 of the permits `of`.
     ///
     /// # Errors

@@ -93,9 +93,8 @@ mod tests {
 
     impl Node {
         fn new() -> Self {
-            let (ours, pulse) = (Clock::manual(), ClockMonitor::new(0.01));
-            let mut node =
-                Self { our_clock: ours, monitor: pulse, node_time: 1_700_000_000 * SECOND };
+            let (ours, monitor) = (Clock::manual(), ClockMonitor::new(0.01));
+            let mut node = Self { our_clock: ours, monitor, node_time: 1_700_000_000 * SECOND };
             assert_eq!(node.answer(0, 0), None);
             node
         }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::Wire;
+use crate::Layout;
 
 /// The call or the configuration is wrong.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -28,6 +28,14 @@ pub enum ConfigError {
     /// The TLS certificates cannot be used.
     #[error("the TLS certificates cannot be used: {0}")]
     BadCertificate(String),
+    /// One of the URLs in a list is empty.
+    #[error("node {at} of {of} is empty: a comma too many, or a URL that is missing")]
+    EmptyUrl {
+        /// Which one; the first is 1.
+        at: usize,
+        /// How many there are.
+        of: usize,
+    },
     /// An empty list of nodes.
     #[error("no node was given")]
     NoNodes,
@@ -228,9 +236,9 @@ pub enum ConfigError {
     )]
     OtherLayout {
         /// The layout of the ticket.
-        ticket: Wire,
+        ticket: Layout,
         /// That of the locker.
-        locker: Wire,
+        locker: Layout,
     },
     /// A label that is too long, or has control characters.
     #[error(

@@ -73,6 +73,7 @@ impl fmt::Display for Busy {
 
 impl Busy {
     /// Lock `name` is held, with a lease that lasts for `remaining` if that is known.
+    #[doc(hidden)]
     pub fn new(name: Name, remaining: Option<Duration>) -> Self {
         Self { name, remaining }
     }
@@ -104,6 +105,7 @@ impl fmt::Display for Lost {
 
 impl Lost {
     /// The lock `name`, and why it was lost.
+    #[doc(hidden)]
     pub fn new(name: Name, why: LossReason) -> Self {
         Self { name, why }
     }

@@ -37,7 +37,7 @@ pub struct Grant {
     /// Until when the lease is valid: on a quorum, the q-th largest of the nodes' instants.
     pub until: Instant,
     /// The fencing token: the last of its block ([`FencingToken::BLOCK`]).
-    pub fence: FencingToken,
+    pub token: FencingToken,
     /// Whether the node counted the token: then it is the only one of its block.
     pub counted: bool,
 }

@@ -11,7 +11,7 @@ use rand::rngs::SysRng;
 use crate::ConfigError;
 
 /// 128 random bits that name one acquisition. The first 80 are fresh. They come from the operating
-/// system, not from a generator in this process, which a cloned machine would share with its twin
+/// system, not from a generator in this process, which a cloned machine would share with its copy
 /// (SAFETY.md A5, H20). The last 48 are the same for all nonces of one locker, so that people can tell
 /// whose they are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,6 +22,7 @@ impl Nonce {
     ///
     /// # Errors
     /// [`ConfigError::System`] when the operating system has no random numbers.
+    #[doc(hidden)]
     pub fn fresh() -> Result<Self, ConfigError> {
         let mut bytes = [0; 16];
         SysRng
@@ -31,36 +32,42 @@ impl Nonce {
     }
 
     /// A nonce with these bits: for tests and simulations.
+    #[doc(hidden)]
     pub const fn from_u128(bits: u128) -> Self {
         Self(bits)
     }
 
     /// The bits of the nonce.
+    #[doc(hidden)]
     pub const fn as_u128(self) -> u128 {
         self.0
     }
 
     /// This nonce as one of the locker whose nonces end as `first` does.
     #[must_use]
+    #[doc(hidden)]
     pub const fn of_locker(self, first: Self) -> Self {
         Self(self.0 & !Self::LOCKER | first.0 & Self::LOCKER)
     }
 
     /// The bits that all nonces of one locker share, as 12 hexadecimal digits.
+    #[doc(hidden)]
     pub fn locker_id(self) -> String {
         format!("{:012x}", self.0 & Self::LOCKER)
     }
 
     const LOCKER: u128 = (1 << 48) - 1;
 
-    /// Reads a nonce back from a node, in the form of either wire format; `None` if it is not one
+    /// Reads a nonce back from a node, in the form of either layout; `None` if it is not one
     /// of ours.
+    #[doc(hidden)]
     pub fn parse(id: &str) -> Option<Self> {
         let nonce = id.split_once(':').map_or(id, |(nonce, _)| nonce);
         uuid::Uuid::try_parse(nonce).ok().map(|nonce| Self(nonce.as_u128()))
     }
 
     /// The form `8-4-4-4-12` of hexadecimal digits, like Redisson's client ids.
+    #[doc(hidden)]
     pub fn hyphenated(self) -> impl fmt::Display {
         uuid::Uuid::from_u128(self.0).hyphenated()
     }
@@ -93,9 +100,11 @@ impl fmt::Display for Incarnation {
 
 impl Incarnation {
     /// The incarnation of a node that was not verified yet, or needs no proof.
+    #[doc(hidden)]
     pub const NONE: Self = Self(0);
 
     /// Reads an incarnation; `None` unless the text is 32 hexadecimal digits.
+    #[doc(hidden)]
     pub fn parse(text: &str) -> Option<Self> {
         (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
     }
@@ -154,16 +163,16 @@ impl FromStr for FencingToken {
 }
 
 impl From<FencingToken> for u64 {
-    fn from(fence: FencingToken) -> Self {
-        fence.0
+    fn from(token: FencingToken) -> Self {
+        token.0
     }
 }
 
 /// For signed columns, such as SQL's `BIGINT`. Every token fits, because [`FencingToken::MAX`] is below
 /// 2^53. A larger number, which no lock ever has, becomes `i64::MAX`: it keeps its order.
 impl From<FencingToken> for i64 {
-    fn from(fence: FencingToken) -> Self {
-        Self::try_from(fence.0).unwrap_or(Self::MAX)
+    fn from(token: FencingToken) -> Self {
+        Self::try_from(token.0).unwrap_or(Self::MAX)
     }
 }
 
@@ -180,7 +189,7 @@ impl TryFrom<i64> for FencingToken {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The nonce of the acquisition, in the form that its wire format stores on the node.
+    /// The nonce of the acquisition, in the form that its layout stores on the node.
     pub id: String,
     /// How long the lease lasts unless it is renewed; `None` if the key has no expiry.
     pub remaining: Option<Duration>,
@@ -203,6 +212,7 @@ pub struct Holder {
 
 impl Holder {
     /// A holder as a lessor read it from the nodes.
+    #[doc(hidden)]
     pub fn new(id: String, remaining: Option<Duration>, holds: u32) -> Self {
         Self { id, remaining, holds, label: None, last_token: None, waiters: None }
     }
@@ -215,7 +225,7 @@ impl Holder {
         self.id == Self::READERS || self.id.ends_with(":r")
     }
 
-    /// Whether this is the hold with that nonce (`Guard::nonce`), in the form of either wire
+    /// Whether this is the hold with that nonce (`Guard::nonce`), in the form of either layout
     /// format: Redisson's has hyphens, and is followed by the id of its locker.
     pub fn has(&self, nonce: Nonce) -> bool {
         let mut digits = self.id.chars().filter(|c| *c != '-');
@@ -240,6 +250,7 @@ impl Owner {
     }
 
     /// Its number, unique in this process.
+    #[doc(hidden)]
     pub fn id(&self) -> u64 {
         *self.0
     }
@@ -277,9 +288,9 @@ mod tests {
 
     #[test]
     fn a_token_survives_a_signed_column_and_text() {
-        for fence in [FencingToken::NONE, FencingToken::new(33), FencingToken::MAX] {
-            assert_eq!(FencingToken::try_from(i64::from(fence)), Ok(fence));
-            assert_eq!(fence.to_string().parse(), Ok(fence));
+        for token in [FencingToken::NONE, FencingToken::new(33), FencingToken::MAX] {
+            assert_eq!(FencingToken::try_from(i64::from(token)), Ok(token));
+            assert_eq!(token.to_string().parse(), Ok(token));
         }
         assert_eq!(i64::from(FencingToken::new(u64::MAX)), i64::MAX, "the order stays");
         assert!(FencingToken::try_from(-1).is_err() && "-1".parse::<FencingToken>().is_err());

@@ -26,6 +26,7 @@ mod grant;
 mod hints;
 mod ids;
 mod instant;
+mod layout;
 mod lease_timing;
 mod listing;
 mod loss;
@@ -47,7 +48,6 @@ mod unconfirmed;
 mod wait_queue;
 pub mod waiting;
 mod window;
-mod wire;
 
 pub use claim::Claim;
 pub use clock_monitor::{ClockAnomaly, ClockMonitor};
@@ -59,6 +59,7 @@ pub use grant::{Acquired, Grant, LeaseRequest};
 pub use hints::Hints;
 pub use ids::{FencingToken, Holder, Incarnation, Nonce, Owner, fnv1a, next_id};
 pub use instant::Instant;
+pub use layout::{Layout, PROTOCOL};
 pub use lease_timing::LeaseTiming;
 pub use listing::{ListPosition, ListStep};
 pub use loss::LossReason;
@@ -81,4 +82,3 @@ pub use wait_queue::{
     Subscription, WaitEvent, WaitQueue,
 };
 pub use window::{Window, expiry, quorum_of};
-pub use wire::{PROTOCOL, Wire};

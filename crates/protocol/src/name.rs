@@ -15,6 +15,7 @@ impl Name {
     pub const MAX_LEN: usize = 1024;
 
     /// No name begins with one of these prefixes, which keys of quorumlock and of Redisson have.
+    #[doc(hidden)]
     pub const RESERVED: [&str; 2] = ["quorumlock:", "redisson_lock_"];
 
     /// Checks a name.
@@ -112,15 +113,18 @@ impl Name {
     }
 
     /// How many slots there are: the number of slots of a Redis Cluster.
+    #[doc(hidden)]
     pub const SLOTS: usize = 16_384;
 
     /// The name's hash slot, as a Redis Cluster computes it. Many names share one slot.
+    #[doc(hidden)]
     pub fn slot(&self) -> usize {
         slot_of(self.as_str())
     }
 
     /// Whether all keys of the lock have the name's slot, as a Redis Cluster requires. They have, unless
     /// the name contains a brace and no hash tag: `a{`, `a}`, `a{}`.
+    #[doc(hidden)]
     pub fn has_one_slot(&self) -> bool {
         let here = |key: [&str; 3]| slot_of(&key.concat()) == self.slot();
         !self.as_str().contains(['{', '}'])
@@ -129,6 +133,7 @@ impl Name {
 
     /// The key of the mark of the name's slot: the largest token of a name in that slot that a node
     /// has accepted.
+    #[doc(hidden)]
     pub fn mark_key(&self) -> &'static str {
         Self::mark_key_of(self.slot())
     }
@@ -138,6 +143,7 @@ impl Name {
     ///
     /// # Panics
     /// If there is no such slot: [`Name::SLOTS`] or more.
+    #[doc(hidden)]
     pub fn mark_key_of(slot: usize) -> &'static str {
         let MarkKeys { text, begins } = &*MARK_KEYS;
         &text[begins[slot]..begins[slot + 1]]
@@ -155,6 +161,7 @@ impl Name {
 
     /// The channel on which a release of the name is published: `redisson_lock__channel:{name}`, as
     /// Redisson computes it. Two names may share it: `x` and `{x}` do.
+    #[doc(hidden)]
     pub fn channel(&self) -> String {
         self.channel_parts().concat()
     }
@@ -163,6 +170,7 @@ impl Name {
     /// `quorumlock:waiters:raw:name` for a name that contains a `}`. No two names share it. It has
     /// the name's hash slot, unless the name contains a `}` and no hash tag: such a name cannot be
     /// the hash tag of another key. The slots of permits have one queue.
+    #[doc(hidden)]
     pub fn waiters_key(&self) -> String {
         self.waiters_key_parts().concat()
     }
@@ -191,7 +199,7 @@ impl Name {
     }
 
     /// Redisson's rule: put the name in braces, unless it **contains** an opening brace anywhere
-    /// (docs/PROTOCOL.md, Wire formats).
+    /// (docs/PROTOCOL.md, Layout formats).
     fn braced(&self, [bare, open]: [&'static str; 2]) -> [&str; 3] {
         let name = self.as_str();
         if name.contains('{') { [bare, name, ""] } else { [open, name, "}"] }

@@ -19,6 +19,7 @@ pub struct NodeReport {
 
 impl NodeReport {
     /// `node` has this `problem`.
+    #[doc(hidden)]
     pub fn new(node: impl Into<String>, problem: NodeProblem) -> Self {
         Self { node: node.into(), problem }
     }
@@ -181,10 +182,8 @@ pub enum NodeProblem {
     /// Its disk did not have the lock in time, or it cannot tell: its answer, or the result of `WAITAOF`.
     #[error("not durable: {0}")]
     NotDurable(String),
-    /// A key that the lock needs is a lock of another kind or of the other wire format: its holders need it.
-    #[error(
-        "the key {key:?} is {found}: this call is for another kind of lock or another wire format"
-    )]
+    /// A key that the lock needs is a lock of another kind or of the other layout: its holders need it.
+    #[error("the key {key:?} is {found}: this call is for another kind of lock or another layout")]
     WrongType {
         /// Which key.
         key: String,
@@ -303,6 +302,7 @@ impl Mismatch {
     }
 
     /// What differs, what the node has, and what the client expects.
+    #[doc(hidden)]
     pub fn new(what: &'static str, found: String, expected: String) -> Self {
         Self { what, found, expected }
     }
@@ -434,8 +434,8 @@ impl NodeProblem {
                  locker"
             }
             Self::ClusterMode => {
-                "give it to Locker::cluster (--cluster, QUORUMLOCK_CLUSTER), or give a server outside of a \
-                 cluster"
+                "say that it is one (Servers::cluster, or cluster: before its URL), or give a server \
+                 outside of a cluster"
             }
             Self::NotACluster => "give members of a cluster, or the server itself to another mode",
             Self::NoClusterMember(_) => {
@@ -480,7 +480,7 @@ impl NodeProblem {
                  everysec the answer timeout must be longer than a second"
             }
             Self::WrongType { .. } => {
-                "use another name, or the kind of lock and the wire format of the programs that hold it"
+                "use another name, or the kind of lock and the layout of the programs that hold it"
             }
             Self::SameServer(_) => "give each server once: a quorum needs independent servers",
             Self::Authentication(_) => "check user and password in the URL",

@@ -35,8 +35,8 @@ fn has_odd_port(text: &str) -> bool {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     // An address of IPv6.
     let rest = rest.rsplit_once(']').map_or(rest, |(_, rest)| rest);
-    let odd = |port: &str| !port.is_empty() && !port.starts_with(|c: char| c.is_ascii_digit());
-    rest.split(':').skip(1).any(odd)
+    let bad_port = |port: &str| !port.is_empty() && !port.starts_with(|c: char| c.is_ascii_digit());
+    rest.split(':').skip(1).any(bad_port)
 }
 
 #[cfg(test)]

@@ -382,7 +382,7 @@ impl Round {
             return match self.accepted(now) >= self.confirm {
                 true => Step::Won(Grant {
                     until: self.window().until(),
-                    fence: self.token,
+                    token: self.token,
                     counted: false,
                 }),
                 false => Step::Failed,
@@ -403,7 +403,7 @@ impl Round {
         if self.may_win() { Step::Wait } else { self.settled() }
     }
 
-    /// The nodes that belong to another cluster: with one of them no vote counts, so that strangers
+    /// The nodes that belong to another cluster: with one of them no vote counts, so that foreign nodes
     /// and some of our nodes make no majority (PROTOCOL.md MEM2).
     fn barring(&self) -> impl Iterator<Item = &NodeReport> {
         self.nodes.iter().filter_map(|vote| match vote {

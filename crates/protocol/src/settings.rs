@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::telemetry::{EventHandler, Mode};
-use crate::{ConfigError, CredentialsProvider, PROTOCOL, Pem, Wire, bounds};
+use crate::{ConfigError, CredentialsProvider, Layout, PROTOCOL, Pem, bounds};
 
 /// The settings of a locker, for all its locks. [`Settings::default`] is what most users want.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub struct Settings {
     /// waits for. Default false.
     pub observes: bool,
     /// The layout of the locks, which a ticket names. The constructors of lockers set it; default none.
-    pub wire: Option<Wire>,
+    pub layout: Option<Layout>,
     /// Which servers the locks are on, for telemetry. The constructors of lockers set it.
     pub mode: Mode,
     /// Hears what happens to the locks. Default none.
@@ -111,7 +111,7 @@ impl Default for Settings {
             hold_at_most: None,
             long_hold: None,
             label: None,
-            wire: None,
+            layout: None,
             mode: Mode::Single,
             on_event: None,
             names_in_spans: true,
@@ -146,9 +146,9 @@ impl Settings {
         bounds::CONNECT_TIMEOUT.check(self.connect_timeout)?;
         self.hold_at_most.map_or(Ok(()), |limit| bounds::HOLD_AT_MOST.check(limit))?;
         self.long_hold.map_or(Ok(()), |limit| bounds::LONG_HOLD.check(limit))?;
-        let odd =
+        let bad =
             |label: &&String| label.len() > Self::MAX_LABEL || label.chars().any(char::is_control);
-        if let Some(label) = self.label.as_ref().filter(odd) {
+        if let Some(label) = self.label.as_ref().filter(bad) {
             let (label, max) = (label.clone(), Self::MAX_LABEL);
             return Err(ConfigError::BadLabel { len: label.len(), label, max });
         }

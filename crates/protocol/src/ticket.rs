@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{ConfigError, FencingToken, Name, Nonce, Wire};
+use crate::{ConfigError, FencingToken, Layout, Name, Nonce};
 
 /// A held lock on its way to another process: what [`Guard::into_ticket`] leaves, and
 /// [`Locker::resume`] takes up.
@@ -24,7 +24,7 @@ pub struct Ticket {
     lease: Duration,
     limit: HoldLimit,
     /// The layout in which the nodes hold them, if the process that left the hold knew one.
-    wire: Option<Wire>,
+    layout: Option<Layout>,
 }
 
 /// When `hold_at_most` ends the hold (PROTOCOL.md TIC3).
@@ -45,10 +45,10 @@ impl Ticket {
         tokens: (FencingToken, FencingToken),
         lease: Duration,
         hold_left: Option<Duration>,
-        wire: Option<Wire>,
+        layout: Option<Layout>,
     ) -> Self {
         let limit = hold_left.map_or(HoldLimit::None, HoldLimit::Left);
-        Self { names, nonce, tokens, lease, limit, wire }
+        Self { names, nonce, tokens, lease, limit, layout }
     }
 
     #[doc(hidden)]
@@ -72,8 +72,8 @@ impl Ticket {
     }
 
     #[doc(hidden)]
-    pub fn wire(&self) -> Option<Wire> {
-        self.wire
+    pub fn layout(&self) -> Option<Layout> {
+        self.layout
     }
 
     /// How much of `hold_at_most` is left; `None` without a limit. `wall` is wall-clock time since 1970: a
@@ -93,14 +93,14 @@ impl Ticket {
 /// the wall-clock time `UNTIL_MS` in place of both, 0 without a limit.
 impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nonce, tokens: (token, last), lease, limit, wire, .. } = self;
+        let Self { nonce, tokens: (token, last), lease, limit, layout, .. } = self;
         let form = if matches!(limit, HoldLimit::At(_)) { 1 } else { 2 };
         write!(f, "{form}.{nonce}.{token}.{last}.{}.", lease.as_millis())?;
         match limit {
             HoldLimit::At(until) => write!(f, "{}", until.as_millis())?,
             // Rounded down: the limit is a bound.
-            HoldLimit::Left(left) => write!(f, "{}.{}", left.as_millis(), layout(*wire))?,
-            HoldLimit::None => write!(f, "none.{}", layout(*wire))?,
+            HoldLimit::Left(left) => write!(f, "{}.{}", left.as_millis(), word(*layout))?,
+            HoldLimit::None => write!(f, "none.{}", word(*layout))?,
         }
         self.names.iter().try_for_each(|name| {
             f.write_str(".")?;
@@ -127,17 +127,17 @@ impl FromStr for Ticket {
             return Err(bad("the tokens are not in order"));
         }
         let limit_ms = || number(limit, "the limit of the hold").map(Duration::from_millis);
-        let (limit, wire, names) = match (*form, *limit) {
+        let (limit, layout, names) = match (*form, *limit) {
             ("1", "0") => (HoldLimit::None, None, rest),
             ("1", _) => (HoldLimit::At(limit_ms()?), None, rest),
             ("2", _) => {
-                let (wire, names) = rest.split_first().ok_or_else(few)?;
-                let wire = wire_of(wire).ok_or_else(|| bad("the layout is none"))?;
+                let (layout, names) = rest.split_first().ok_or_else(few)?;
+                let layout = layout_of(layout).ok_or_else(|| bad("the layout is none"))?;
                 let limit = match *limit {
                     "none" => HoldLimit::None,
                     _ => HoldLimit::Left(limit_ms()?),
                 };
-                (limit, wire, names)
+                (limit, layout, names)
             }
             _ => return Err(bad("another version wrote it")),
         };
@@ -152,21 +152,23 @@ impl FromStr for Ticket {
             tokens: (FencingToken::new(token), FencingToken::new(last)),
             lease: Duration::from_millis(number(lease, "the lease")?),
             limit,
-            wire,
+            layout,
         })
     }
 }
 
-fn layout(wire: Option<Wire>) -> &'static str {
-    match wire {
-        Some(Wire::Redlock) => "redlock",
-        Some(Wire::Redisson) => "redisson",
+fn word(layout: Option<Layout>) -> &'static str {
+    match layout {
+        Some(Layout::Redlock) => "redlock",
+        Some(Layout::Redisson) => "redisson",
         None => "any",
     }
 }
 
-fn wire_of(text: &str) -> Option<Option<Wire>> {
-    [Some(Wire::Redlock), Some(Wire::Redisson), None].into_iter().find(|w| layout(*w) == text)
+fn layout_of(text: &str) -> Option<Option<Layout>> {
+    [Some(Layout::Redlock), Some(Layout::Redisson), None]
+        .into_iter()
+        .find(|layout| word(*layout) == text)
 }
 
 /// The text that hexadecimal digits stand for.
@@ -187,10 +189,10 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(30);
 
-    fn ticket(names: &[&str], left: Option<Duration>, wire: Option<Wire>) -> Ticket {
+    fn ticket(names: &[&str], left: Option<Duration>, layout: Option<Layout>) -> Ticket {
         let names = names.iter().map(|name| Name::new(name).unwrap()).collect();
         let tokens = (FencingToken::new(34), FencingToken::new(63));
-        Ticket::new(names, Nonce::from_u128(7), tokens, LEASE, left, wire)
+        Ticket::new(names, Nonce::from_u128(7), tokens, LEASE, left, layout)
     }
 
     /// The wall clock of a host that is right, and of one that is an hour ahead.
@@ -202,14 +204,14 @@ mod tests {
         let left = Some(Duration::from_millis(123));
         for given in [
             ticket(&["a"], None, None),
-            ticket(&["a"], Some(Duration::ZERO), Some(Wire::Redlock)),
-            ticket(&["a.b", "ä\n{c}", "\0"], left, Some(Wire::Redisson)),
+            ticket(&["a"], Some(Duration::ZERO), Some(Layout::Redlock)),
+            ticket(&["a.b", "ä\n{c}", "\0"], left, Some(Layout::Redisson)),
         ] {
             let text = given.to_string();
             assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.'), "{text}");
             assert_eq!(text.parse(), Ok(given));
         }
-        let text = ticket(&["a"], left, Some(Wire::Redlock)).to_string();
+        let text = ticket(&["a"], left, Some(Layout::Redlock)).to_string();
         let nonce = Nonce::from_u128(7);
         assert_eq!(text, format!("2.{nonce}.34.63.30000.123.redlock.61"));
     }
@@ -232,12 +234,12 @@ mod tests {
         let limited: Ticket = text(until).parse().expect("a ticket");
         assert_eq!(limited.hold_left(|| WALL), Some(Duration::from_secs(9)));
         assert_eq!(limited.hold_left(|| AHEAD), Some(Duration::ZERO));
-        assert_eq!((limited.wire(), limited.to_string()), (None, text(until)));
+        assert_eq!((limited.layout(), limited.to_string()), (None, text(until)));
     }
 
     #[test]
     fn bad_tickets_are_refused_and_say_why() {
-        let good = ticket(&["a"], None, Some(Wire::Redlock)).to_string();
+        let good = ticket(&["a"], None, Some(Layout::Redlock)).to_string();
         let changed = |from: &str, to: &str| good.replacen(from, to, 1);
         for (text, why) in [
             (String::new(), "too few fields"),

@@ -180,7 +180,7 @@ pub struct RemoteGrant {
     /// The waiter's attempt that was granted.
     pub nonce: Nonce,
     /// The last token of its block.
-    pub fence: FencingToken,
+    pub token: FencingToken,
 }
 
 /// What a release does with the client's place in the node's queue.

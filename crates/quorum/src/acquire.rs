@@ -139,11 +139,11 @@ impl<N: Node> QuorumAcquire<N> {
         match state.round.close(now) {
             Step::Won(grant) => {
                 let window = state.round.window();
-                self.0.leases.insert(self.0.lease.nonce, window, grant.fence, stragglers);
-                state.phase = Phase::Committed(grant.fence);
+                self.0.leases.insert(self.0.lease.nonce, window, grant.token, stragglers);
+                state.phase = Phase::Committed(grant.token);
                 let (stale, queued) = (state.round.stale(), state.still_queued(&self.0.hints));
                 drop(state);
-                self.0.top_up(grant.fence, stale);
+                self.0.top_up(grant.token, stale);
                 queued.into_iter().for_each(|node| self.0.leave_queue(node));
                 (Ok(Acquired::Granted(grant)), Vec::new())
             }
@@ -235,10 +235,10 @@ impl<N: Node> Shared<N> {
     }
 
     /// Nodes that were verified meanwhile join the lease at once, not only at its renewal.
-    fn top_up(&self, fence: FencingToken, lacking: Vec<usize>) {
+    fn top_up(&self, token: FencingToken, lacking: Vec<usize>) {
         // Not if the lease has been released or has ended.
         if self.leases.lacking(self.lease.nonce, self.clock.now()).is_some() {
-            top_up(&self.nodes, &self.leases, &self.lease, fence, Lane::Caller, lacking);
+            top_up(&self.nodes, &self.leases, &self.lease, token, Lane::Caller, lacking);
         }
     }
 
@@ -342,7 +342,7 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
             Phase::Decided | Phase::Lost => {
                 state.round.on_answer(node, answer, self.clock.early());
             }
-            Phase::Committed(fence) => {
+            Phase::Committed(token) => {
                 let queued = state.enqueues.contains(&node);
                 drop(state);
                 if queued && !matches!(answer, Answer::Yes(_)) {
@@ -352,7 +352,7 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
                 if !counts && might_be_granted(&answer) {
                     self.release(node, Hints::default());
                 } else if let Answer::No(Denial::Stale(_)) = answer {
-                    self.top_up(fence, vec![node]);
+                    self.top_up(token, vec![node]);
                 }
             }
             Phase::Abandoned => {

@@ -6,12 +6,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use quorumlock_core::Entropy;
-use quorumlock_protocol::admission::{AdmissionRpc, Marks, NodeInfo};
+use quorumlock_protocol::admission::{AdmissionRpc, COPY_TIMES, Marks, NodeInfo};
 use quorumlock_protocol::{NodeProblem, NodeReport};
-
-/// For how many answer timeouts a copy of marks is awaited: its request, or its answer, is 500 KB.
-/// A slow machine or network that never finished in time would never bring a node back.
-const COPY_TIMES: u32 = 10;
 
 /// How requests about admission are made.
 #[derive(Clone, Copy, Debug)]

@@ -27,7 +27,7 @@ const ANSWERS_END: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 struct Entry {
     window: Window,
-    fence: FencingToken,
+    token: FencingToken,
     /// Present while nodes have not answered the acquisition; most often only for a short time.
     stragglers: Option<Box<Straggler>>,
 }
@@ -47,12 +47,12 @@ impl LeaseTable {
         &self,
         nonce: Nonce,
         window: Window,
-        fence: FencingToken,
+        token: FencingToken,
         stragglers: usize,
     ) {
         let late = (stragglers > 0)
             .then(|| Box::new(Straggler { unanswered: stragglers, denied: Vec::new() }));
-        let entry = Entry { window, fence, stragglers: late };
+        let entry = Entry { window, token, stragglers: late };
         self.with(|leases| {
             // A lease that came back is this process's to release.
             leases.moved.remove(&nonce);
@@ -171,7 +171,7 @@ impl LeaseTable {
     pub(crate) fn lacking(&self, nonce: Nonce, now: Instant) -> Option<(FencingToken, Vec<usize>)> {
         self.with(|leases| {
             let entry = leases.entries.get(&nonce).filter(|entry| entry.window.until() > now)?;
-            Some((entry.fence, entry.window.lacking(now).collect()))
+            Some((entry.token, entry.window.lacking(now).collect()))
         })
     }
 

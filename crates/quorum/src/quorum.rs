@@ -134,8 +134,8 @@ impl<N: Node> Quorum<N> {
     fn top_up(&self, leases: &[LeaseRequest]) {
         let now = self.clock.now();
         for lease in leases {
-            if let Some((fence, lacking)) = self.leases.lacking(lease.nonce, now) {
-                top_up(&self.nodes, &self.leases, lease, fence, Lane::Watchdog, lacking);
+            if let Some((token, lacking)) = self.leases.lacking(lease.nonce, now) {
+                top_up(&self.nodes, &self.leases, lease, token, Lane::Watchdog, lacking);
             }
         }
     }
@@ -358,12 +358,13 @@ impl<N: Node> Lessor for Quorum<N> {
             },
             move |answers| is_freed(answers, quorum),
             move |said| {
-                let woke = said.iter().filter_map(|freed| freed.notified).max();
+                let notified = said.iter().filter_map(|freed| freed.notified).max();
                 ReleaseOutcome {
                     held: denials(&said) <= most_foreign,
                     forgot: false,
                     // A node whose answer is missing may have notified a waiter.
-                    notified: woke.filter(|woke| *woke == Notified::Waiter || said.len() == all),
+                    notified: notified
+                        .filter(|notified| *notified == Notified::Waiter || said.len() == all),
                 }
             },
         )

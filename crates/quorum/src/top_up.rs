@@ -13,7 +13,7 @@ pub(crate) fn top_up<N: Node>(
     nodes: &Arc<[Arc<N>]>,
     lease_table: &LeaseTable,
     lease: &LeaseRequest,
-    fence: FencingToken,
+    token: FencingToken,
     lane: Lane,
     lacking: Vec<usize>,
 ) {
@@ -21,7 +21,7 @@ pub(crate) fn top_up<N: Node>(
     let answers = Arc::new(Answers { nodes, leases: lease_table, lease, lane });
     for node in lacking {
         let to = Responder::new(answers.clone(), node);
-        answers.nodes[node].regrant(&answers.lease, fence, lane, to);
+        answers.nodes[node].regrant(&answers.lease, token, lane, to);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorumlock_core::{Entropy, Environment, Lessor, Locker, Single};
+use quorumlock_core::{Entropy, Environment, Lessor, Locker, Single, kind};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, Denial, FencingToken, HeldInterval, Hints, Holder, Incarnation,
     Instant, Lane, LeaseRequest, LossReason, Node, Nonce, Notified, ReleaseOutcome, Responder,
@@ -228,7 +228,10 @@ async fn grants(nodes: u64) -> BTreeMap<u64, u32> {
         let (locker, grants) = (locker(nodes.clone(), client, &clock), grants.clone());
         tokio::spawn(async move {
             loop {
-                let guard = locker.lock("x").await.expect("granted in the end");
+                let guard = locker
+                    .lock::<kind::Lock>(Claim::lock(["x"]))
+                    .await
+                    .expect("granted in the end");
                 *grants.lock().expect("no panic").entry(client).or_default() += 1;
                 tokio::time::sleep(HOLD).await;
                 guard.unlock().await.expect("held");
@@ -265,7 +268,8 @@ async fn a_limit_moves_to_a_host_with_another_wall_clock() {
     for theirs in [with_wall(499_999 * HOUR), with_wall(500_001 * HOUR)] {
         let nodes: Vec<_> = (0..3).map(|number| MemoryNode::new(number, &clock)).collect();
         let (ours, theirs) = (locker(nodes.clone(), 0, &ours), locker(nodes, 1, &theirs));
-        let guard = ours.lock("x").hold_at_most(LIMIT).await.expect("free");
+        let guard =
+            ours.lock::<kind::Lock>(Claim::lock(["x"])).hold_at_most(LIMIT).await.expect("free");
         tokio::time::sleep(LIMIT / 3).await;
         let ticket = guard.into_ticket().expect("held").to_string();
         let resumed = theirs.resume(&ticket.parse().expect("a ticket")).await.expect("held");
@@ -284,7 +288,7 @@ async fn close_awaits_the_release_of_a_late_grant() {
     let mut nodes: Vec<_> = (0..3).map(|number| MemoryNode::new(number, &clock)).collect();
     nodes[2].late = Some(Arc::default());
     let locker = locker(nodes.clone(), 0, &clock);
-    drop(locker.lock("x").await.expect("two nodes grant"));
+    drop(locker.lock::<kind::Lock>(Claim::lock(["x"])).await.expect("two nodes grant"));
     locker.close().await;
     for node in nodes {
         assert_eq!(node.server().holder, None, "node {}", node.number);

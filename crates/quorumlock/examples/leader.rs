@@ -10,7 +10,8 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, Leadership, Locker};
+use futures::TryStreamExt as _;
+use quorumlock::{Error, Leadership, Locker, Servers};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -19,7 +20,8 @@ async fn main() -> Result<(), Error> {
     let Some(label) = args.next() else {
         return watch(&Locker::single(&url)?).await;
     };
-    let election = Locker::builder().label(&label).single(&url)?.election("scheduler");
+    let locker = Locker::builder(Servers::single(&url)).label(&label).build()?;
+    let election = locker.election("scheduler");
     // The work is dropped when the lead is lost, and begins again with the next term.
     let lead = |term: quorumlock::HoldView| async move {
         loop {
@@ -32,12 +34,13 @@ async fn main() -> Result<(), Error> {
 
 async fn watch(locker: &Locker) -> Result<(), Error> {
     let mut leaders = locker.election("scheduler").observe();
-    loop {
-        match leaders.next().await? {
+    while let Some(now) = leaders.try_next().await? {
+        match now {
             Leadership::Leader(leader) => println!("{} leads", leader.label.unwrap_or(leader.id)),
             Leadership::Nobody => println!("nobody leads"),
             Leadership::Unknown(error) => println!("nobody knows who leads: {error}"),
             _ => {}
         }
     }
+    Ok(())
 }

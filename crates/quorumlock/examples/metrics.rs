@@ -11,7 +11,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use quorumlock::{Locker, telemetry};
+use quorumlock::{Locker, Servers, telemetry};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
@@ -22,7 +22,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let addr = args.next().unwrap_or_else(|| "127.0.0.1:9100".into());
     let recorder = PrometheusBuilder::new().set_buckets(&telemetry::BUCKETS)?.install_recorder()?;
     telemetry::describe_metrics();
-    let locker = Locker::builder().on_event(telemetry::record_metrics).single(&url)?;
+    let servers = Servers::single(&url);
+    let locker = Locker::builder(servers).on_event(telemetry::record_metrics).build()?;
     tokio::select! {
         ended = work(&locker) => ended,
         ended = serve(TcpListener::bind(addr).await?, recorder) => ended,

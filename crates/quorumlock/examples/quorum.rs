@@ -31,7 +31,7 @@ async fn main() -> Result<(), Error> {
         Err(error) => return Err(error),
     };
     println!("locked on a majority of {} nodes with token {}", urls.len(), guard.token());
-    if let Some(holder) = locker.holder("example/quorum").await? {
+    if let Some(holder) = locker.mutex("example/quorum").holder().await? {
         println!("a majority says that {} holds it for {:?}", holder.id, holder.remaining);
     }
     guard.unlock().await

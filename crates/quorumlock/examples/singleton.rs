@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, HoldView, Locker};
+use quorumlock::{Error, HoldView, Locker, Servers};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -17,11 +17,8 @@ async fn main() -> Result<(), Error> {
         urls.push("redis://127.0.0.1".into());
     }
     // How long the job stops after its process has died.
-    let builder = Locker::builder().lease(Duration::from_secs(5));
-    let locker = match &urls[..] {
-        [url] => builder.single(url)?,
-        _ => builder.quorum(&urls)?,
-    };
+    let servers: Servers = urls.join(",").parse()?; // one server, or a quorum
+    let locker = Locker::builder(servers).lease(Duration::from_secs(5)).build()?;
 
     let me = std::process::id();
     let stand_by = async {

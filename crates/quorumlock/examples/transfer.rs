@@ -25,7 +25,7 @@ async fn main() -> Result<(), Error> {
 async fn transfers(locker: &Locker, from: usize, to: usize) -> Result<(), Error> {
     for _ in 0..25 {
         let names = [from, to].map(|account| format!("example/account/{account}"));
-        let accounts = locker.lock_all(names).await?;
+        let accounts = locker.lock(names).await?;
         let mut now = balances();
         tokio::task::yield_now().await; // a store is slow, and others want these accounts
         now[from] -= 1;

@@ -23,13 +23,13 @@ mod guard;
 mod handles;
 
 pub use guard::Guard;
-pub use handles::{Election, HeldLocks, Mutex, RwLock, Semaphore};
+pub use handles::{Election, HeldLocks, Iter, Mutex, Observer, RwLock, Semaphore};
 
 use driver::Driver;
 
 use crate::kind::{self, Kind, Owned};
 use crate::telemetry::Stats;
-use crate::{Error, HoldView, Holder, Owner, Ticket};
+use crate::{Error, HoldView, Names, Owner, Servers, Ticket};
 
 /// As [`crate::Locker`], without async.
 #[derive(Clone, Debug)]
@@ -44,42 +44,7 @@ impl Locker {
     /// # Errors
     /// [`Error::Config`] for a bad URL, or when no thread can be started.
     pub fn single(url: impl AsRef<str>) -> Result<Self, Error> {
-        Self::new(crate::Locker::single(url)?)
-    }
-
-    /// As [`crate::Locker::proven`].
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad URL, or when no thread can be started.
-    pub fn proven(url: impl AsRef<str>) -> Result<Self, Error> {
-        Self::new(crate::Locker::proven(url)?)
-    }
-
-    /// As [`crate::Locker::replicated`].
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad list, or when no thread can be started.
-    pub fn replicated<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
-        Self::new(crate::Locker::replicated(urls)?)
-    }
-
-    /// As [`crate::Locker::sentinel`].
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad list or name, or when no thread can be started.
-    pub fn sentinel<U: AsRef<str>>(
-        urls: impl IntoIterator<Item = U>,
-        master: impl AsRef<str>,
-    ) -> Result<Self, Error> {
-        Self::new(crate::Locker::sentinel(urls, master)?)
-    }
-
-    /// As [`crate::Locker::cluster`].
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad list, or when no thread can be started.
-    pub fn cluster<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
-        Self::new(crate::Locker::cluster(urls)?)
+        Self::new(Servers::single(url))
     }
 
     /// As [`crate::Locker::quorum`].
@@ -87,7 +52,7 @@ impl Locker {
     /// # Errors
     /// [`Error::Config`] for a bad list, or when no thread can be started.
     pub fn quorum<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
-        Self::new(crate::Locker::quorum(urls)?)
+        Self::new(Servers::quorum(urls))
     }
 
     /// As [`crate::Locker::from_env`].
@@ -95,73 +60,35 @@ impl Locker {
     /// # Errors
     /// As there, and [`Error::Config`] when no thread can be started.
     pub fn from_env() -> Result<Self, Error> {
-        Self::new(crate::Locker::from_env()?)
+        Self::from_async(crate::Locker::from_env()?)
     }
 
-    /// A blocking locker over an async one, for example one made by a builder.
+    /// As [`crate::Locker::new`].
+    ///
+    /// # Errors
+    /// As there, and [`Error::Config`] when no thread can be started.
+    pub fn new(servers: Servers) -> Result<Self, Error> {
+        Self::from_async(crate::Locker::new(servers)?)
+    }
+
+    /// A blocking locker over an async one, which a builder made.
     ///
     /// # Errors
     /// [`Error::Config`] when no thread can be started.
-    pub fn new(inner: crate::Locker) -> Result<Self, Error> {
+    pub fn from_async(inner: crate::Locker) -> Result<Self, Error> {
         let answer_timeout = inner.answer_timeout();
         Ok(Self { inner, driver: Arc::new(Driver::start(answer_timeout)?) })
     }
 
-    /// Waits for the lock `name`: set options, then call [`LockRequest::acquire`].
-    pub fn lock(&self, name: impl AsRef<str>) -> LockRequest {
-        LockRequest { inner: self.inner.lock(name), driver: self.driver.clone() }
+    /// Waits for the lock of a name, or of several: set options, then call [`LockRequest::acquire`].
+    pub fn lock(&self, names: impl Names) -> LockRequest {
+        self.mutex(names).lock()
     }
 
-    /// Takes the lock `name` if it is free: set options, then call [`TryLockRequest::acquire`].
-    pub fn try_lock(&self, name: impl AsRef<str>) -> TryLockRequest {
-        TryLockRequest { inner: self.inner.try_lock(name), driver: self.driver.clone() }
-    }
-
-    /// Waits for all of these names, and takes them in one step: set options, then call
-    /// [`LockRequest::acquire`]. See [`crate::Locker::lock_all`].
-    pub fn lock_all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
-        LockRequest { inner: self.inner.lock_all(names), driver: self.driver.clone() }
-    }
-
-    /// Takes all of these names in one step if all are free: set options, then call
-    /// [`TryLockRequest::acquire`]. See [`crate::Locker::lock_all`].
-    pub fn try_lock_all<N: AsRef<str>>(
-        &self,
-        names: impl IntoIterator<Item = N>,
-    ) -> TryLockRequest {
-        TryLockRequest { inner: self.inner.try_lock_all(names), driver: self.driver.clone() }
-    }
-
-    /// Waits for one of `permits` permits of `name`: set options, then call [`LockRequest::acquire`].
-    /// See [`crate::Locker::permit`].
-    pub fn permit(&self, name: impl AsRef<str>, permits: u32) -> LockRequest<kind::Permit> {
-        LockRequest { inner: self.inner.permit(name, permits), driver: self.driver.clone() }
-    }
-
-    /// Takes one of `permits` permits of `name` if one is free: set options, then call
-    /// [`TryLockRequest::acquire`]. See [`crate::Locker::try_permit`].
-    pub fn try_permit(&self, name: impl AsRef<str>, permits: u32) -> TryLockRequest<kind::Permit> {
-        TryLockRequest { inner: self.inner.try_permit(name, permits), driver: self.driver.clone() }
-    }
-
-    /// Waits to read: set options, then call [`LockRequest::acquire`]. See [`crate::Locker::read`].
-    pub fn read(&self, name: impl AsRef<str>) -> LockRequest<kind::Read> {
-        LockRequest { inner: self.inner.read(name), driver: self.driver.clone() }
-    }
-
-    /// Reads if no writer is there: set options, then call [`TryLockRequest::acquire`].
-    pub fn try_read(&self, name: impl AsRef<str>) -> TryLockRequest<kind::Read> {
-        TryLockRequest { inner: self.inner.try_read(name), driver: self.driver.clone() }
-    }
-
-    /// Waits to write: set options, then call [`LockRequest::acquire`]. See [`crate::Locker::write`].
-    pub fn write(&self, name: impl AsRef<str>) -> LockRequest<kind::Write> {
-        LockRequest { inner: self.inner.write(name), driver: self.driver.clone() }
-    }
-
-    /// Writes if nobody is there: set options, then call [`TryLockRequest::acquire`].
-    pub fn try_write(&self, name: impl AsRef<str>) -> TryLockRequest<kind::Write> {
-        TryLockRequest { inner: self.inner.try_write(name), driver: self.driver.clone() }
+    /// Takes the lock of a name, or of several, if it is free: set options, then call
+    /// [`TryLockRequest::acquire`].
+    pub fn try_lock(&self, names: impl Names) -> TryLockRequest {
+        self.mutex(names).try_lock()
     }
 
     /// A handle of the read-write lock `name`, to keep and to pass around. Does no I/O.
@@ -174,9 +101,9 @@ impl Locker {
         Semaphore::new(self.inner.semaphore(name, permits), &self.driver)
     }
 
-    /// A handle of the lock `name`, to keep and to pass around. Does no I/O.
-    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
-        Mutex::new(self.inner.mutex(name), &self.driver)
+    /// A handle of the lock of a name, or of several, to keep and to pass around. Does no I/O.
+    pub fn mutex(&self, names: impl Names) -> Mutex {
+        Mutex::new(self.inner.mutex(names), &self.driver)
     }
 
     /// A handle to lead, or to see who leads, under `name`. Does no I/O.
@@ -194,57 +121,17 @@ impl Locker {
         Ok(Guard::new(inner, &self.driver))
     }
 
-    /// Waits for the lock, runs `work`, releases the lock: `lock(name).run(work)`.
+    /// Waits for the lock, runs `work`, releases the lock: `lock(names).run(work)`.
     ///
     /// # Errors
     /// As [`LockRequest::run`].
-    pub fn run<T>(
-        &self,
-        name: impl AsRef<str>,
-        work: impl FnOnce(&HoldView) -> T,
-    ) -> Result<T, Error> {
-        self.lock(name).run(work)
+    pub fn run<T>(&self, names: impl Names, work: impl FnOnce(&HoldView) -> T) -> Result<T, Error> {
+        self.lock(names).run(work)
     }
 
     /// Lists the locks that are held: see [`crate::Locker::list`].
     pub fn list(&self) -> HeldLocks {
         HeldLocks::new(self.inner.list(), &self.driver)
-    }
-
-    /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
-    ///
-    /// # Errors
-    /// [`Error::Refused`], [`Error::Unreachable`], [`Error::Config`].
-    pub fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
-        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
-        self.driver.wait(async move { inner.holder(name).await })?
-    }
-
-    /// Whether any client holds `name`.
-    ///
-    /// # Errors
-    /// As [`Locker::holder`].
-    pub fn is_locked(&self, name: impl AsRef<str>) -> Result<bool, Error> {
-        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
-        self.driver.wait(async move { inner.is_locked(name).await })?
-    }
-
-    /// Whether `owner` holds `name` through this locker, as the nodes report it.
-    ///
-    /// # Errors
-    /// As [`Locker::holder`].
-    pub fn is_held_by(&self, name: impl AsRef<str>, owner: &Owner) -> Result<bool, Error> {
-        let (inner, name, owner) = (self.inner.clone(), name.as_ref().to_owned(), owner.clone());
-        self.driver.wait(async move { inner.is_held_by(name, &owner).await })?
-    }
-
-    /// Frees `name`, regardless of its holder. True if it was held.
-    ///
-    /// # Errors
-    /// As [`Locker::holder`].
-    pub fn force_unlock(&self, name: impl AsRef<str>) -> Result<bool, Error> {
-        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
-        self.driver.wait(async move { inner.force_unlock(name).await })?
     }
 
     /// Frees a lock that [`Locker::list`] showed, if the same holder still holds it: see

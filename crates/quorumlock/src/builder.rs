@@ -5,20 +5,23 @@ use std::time::Duration;
 use quorumlock_protocol::telemetry::EventHandler;
 use quorumlock_protocol::{CredentialsProvider, Settings};
 
-use crate::env::{Places, Servers};
+use crate::env::{Nodes, Places};
 use crate::secrets;
 use crate::telemetry::Event;
-use crate::{ConfigError, Credentials, Name, Pem, Wire};
+use crate::{ConfigError, Credentials, Layout, Name, Pem, Servers};
 
-/// Options of a [`Locker`](crate::Locker). [`Builder::single`], [`Builder::replicated`], [`Builder::sentinel`],
-/// [`Builder::cluster`] or [`Builder::quorum`] makes the locker: they check the bounds of all options and
-/// do no I/O. An option that does not apply to the servers or to the other options is an error
-/// ([`ConfigError::DoesNotApply`](crate::ConfigError::DoesNotApply)).
+/// Servers, and options of a [`Locker`](crate::Locker) on them. [`Builder::build`] checks the bounds of
+/// all options and makes the locker. An option that does not apply to the servers or to the other
+/// options is an error ([`ConfigError::DoesNotApply`](crate::ConfigError::DoesNotApply)).
+///
+/// [`Locker::builder`](crate::Locker::builder) and [`Builder::from_env`] begin one. It has no other
+/// constructor: a locker without servers is no locker.
 #[derive(Clone, Debug, Default)]
-#[must_use = "end it with `single`, `replicated`, `sentinel`, `cluster`, `quorum` or `build`"]
+#[must_use = "end it with `build`"]
 pub struct Builder {
-    /// From the environment, for [`Builder::build`].
-    pub(crate) servers: Servers,
+    pub(crate) servers: Option<Servers>,
+    /// The texts of the environment, or of arguments, that name servers.
+    pub(crate) nodes: Nodes,
     pub(crate) places: Places,
     pub(crate) prefix: Option<String>,
     pub(crate) admission: Option<Admission>,
@@ -38,7 +41,7 @@ pub enum Admission {
     /// counts for nothing for `max_lease` and twice [`Builder::clock_bound`]. Exclusion then
     /// survives any number of restarts; only availability needs a majority of admitted nodes.
     /// A node admits the clients of one list of nodes only (the labels of their URLs: `host:port/db`
-    /// or `?label=`), or of two during a change ([`Builder::change_members`]).
+    /// or `?label=`), or of two during a change ([`MemberChange`](crate::admission::MemberChange)).
     ///
     /// New nodes are admitted by `quorumlock init` or [`Locker::admit_nodes`](crate::Locker), or by
     /// lockers after the same time.
@@ -53,7 +56,26 @@ pub enum Admission {
     Redlock,
 }
 
+/// How many replicas must acknowledge: see [`Builder::replicas`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Replicas {
+    /// So many: at most the number of further addresses, or 32 if there is only one address.
+    AtLeast(usize),
+    /// Those that the master has when a connection to it begins. A master without a replica grants
+    /// nothing (`NodeProblem::NoReplicas`). The number is looked at again about once a minute, and at a
+    /// new connection, which the locker makes when too few acknowledge: a replica that is down then is
+    /// not waited for.
+    All,
+}
+
 impl Builder {
+    /// Without servers: for [`Builder::on`].
+    #[doc(hidden)]
+    pub fn without_servers() -> Self {
+        Self::default()
+    }
+
     /// Begins every name of a lock: with `prefix("app:")`, `locker.lock("x")` takes the lock
     /// `app:x`. Default: none.
     ///
@@ -70,10 +92,10 @@ impl Builder {
         self
     }
 
-    /// The layout of a held lock on a node. Default: [`Wire::Redisson`] on a single node,
-    /// [`Wire::Redlock`] on a quorum. All clients of a name must use the same.
-    pub fn wire(mut self, wire: Wire) -> Self {
-        self.settings.wire = Some(wire);
+    /// The layout of a held lock on a node. Default: [`Layout::Redisson`] on a single node,
+    /// [`Layout::Redlock`] on a quorum. All clients of a name must use the same.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.settings.layout = Some(layout);
         self
     }
 
@@ -148,8 +170,7 @@ impl Builder {
     }
 
     /// How many replicas of a single master must acknowledge a grant or a renewal (`WAIT`) before
-    /// it counts. Default 0. At most the number of further addresses, or 32 if there is only one
-    /// address; 0 on a quorum, whose nodes have no replicas.
+    /// it counts. Default: none. Not for a quorum, whose nodes have no replicas.
     ///
     /// A grant that too few replicas acknowledge is released, and the call fails with
     /// [`Error::Refused`](crate::Error::Refused) and [`NodeProblem::NoReplicas`](crate::NodeProblem::NoReplicas): check
@@ -160,22 +181,16 @@ impl Builder {
     /// `WAIT` blocks its whole connection: the locker's other requests wait meanwhile, at most
     /// [`Builder::replica_timeout`] for each batch. The Redis user needs `+wait`.
     ///
-    /// Set this to the number of all replicas that may be promoted: if one replica acknowledges and
+    /// Give the number of all replicas that may be promoted: if one replica acknowledges and
     /// another one is promoted, there are two holders (docs/SAFETY.md, H12). Best effort even then:
     /// "WAIT does not make Redis a strongly consistent store", "it is possible to still lose a
     /// write synchronously replicated to multiple replicas"
     /// (<https://redis.io/docs/latest/commands/wait/>).
-    pub fn replicas(mut self, replicas: usize) -> Self {
-        self.settings.replicas = replicas;
-        self
-    }
-
-    /// As [`Builder::replicas`] with the number of replicas that the master has when a connection to it
-    /// begins. Default false. A master without a replica grants nothing (`NodeProblem::NoReplicas`). The
-    /// number is looked at again about once a minute, and at a new connection, which the locker makes when
-    /// too few acknowledge: a replica that is down then is not waited for.
-    pub fn all_replicas(mut self) -> Self {
-        self.settings.all_replicas = true;
+    pub fn replicas(mut self, replicas: Replicas) -> Self {
+        (self.settings.replicas, self.settings.all_replicas) = match replicas {
+            Replicas::AtLeast(count) => (count, false),
+            Replicas::All => (0, true),
+        };
         self
     }
 
@@ -264,7 +279,7 @@ impl Builder {
     ///
     /// Its cost: each lock is taken by script, no release hands a lock off, and the server forgets
     /// no counter (as with Redisson: one key for each name). For a single server with
-    /// [`Wire::Redisson`] only.
+    /// [`Layout::Redisson`] only.
     pub fn redisson_fenced(mut self, redisson_fenced: bool) -> Self {
         self.settings.redisson_fenced = redisson_fenced;
         self
@@ -298,7 +313,7 @@ impl Builder {
     /// Chubby and Consul call this lock-delay.
     ///
     /// A lock that is unlocked, or whose valid guard is dropped, is free at once. A lost one is not
-    /// released early. [`Locker::force_unlock`](crate::Locker::force_unlock) skips the delay. What
+    /// released early. [`Mutex::force_unlock`](crate::Mutex::force_unlock) skips the delay. What
     /// [`Holder::remaining`](crate::Holder) reports includes it.
     pub fn takeover_delay(mut self, delay: Duration) -> Self {
         self.settings.takeover_delay = delay;
@@ -324,8 +339,8 @@ impl Builder {
     /// With the feature `metrics`, [`telemetry::record_metrics`](crate::telemetry) is such a handler.
     ///
     /// ```
-    /// # use quorumlock::{Locker, telemetry::{Event, HoldEnd}};
-    /// let builder = Locker::builder().on_event(|event| {
+    /// # use quorumlock::{Locker, Servers, telemetry::{Event, HoldEnd}};
+    /// let builder = Locker::builder(Servers::single("redis://127.0.0.1")).on_event(|event| {
     ///     if let Event::HoldEnded { lock, end: HoldEnd::Lost(why), .. } = event {
     ///         eprintln!("{} is lost: {why}", lock.name);
     ///     }
@@ -360,9 +375,9 @@ impl Builder {
     ///
     /// ```no_run
     /// # async fn token() -> std::io::Result<String> { Ok(String::new()) }
-    /// # use quorumlock::{Credentials, Locker};
+    /// # use quorumlock::{Credentials, Locker, Servers};
     /// # use std::time::Duration;
-    /// let builder = Locker::builder().credentials(|_server| async {
+    /// let builder = Locker::builder(Servers::single("redis://127.0.0.1")).credentials(|_server| async {
     ///     let half_a_day = Duration::from_secs(12 * 3_600);
     ///     token().await.map(|token| Credentials::new("app", token).valid_for(half_a_day))
     /// });
@@ -416,8 +431,8 @@ impl Builder {
     ///
     /// ```
     /// # use std::path::Path;
-    /// # use quorumlock::Locker;
-    /// let builder = Locker::builder().tls_ca(Path::new("/etc/ssl/redis-ca.pem"));
+    /// # use quorumlock::{Locker, Servers};
+    /// let builder = Locker::builder(Servers::single("redis://127.0.0.1")).tls_ca(Path::new("/etc/ssl/redis-ca.pem"));
     /// ```
     pub fn tls_ca(mut self, ca: impl Into<Pem>) -> Self {
         self.settings.tls_ca = Some(ca.into());

@@ -1,9 +1,13 @@
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::{Error, HoldView, Holder, LockRequest};
+use futures_util::StreamExt as _;
+use futures_util::stream::{BoxStream, Stream, unfold};
+
+use crate::{Error, HoldView, Holder, LockRequest, Mutex};
 
 /// Elects one leader among the processes that campaign under one name: a
 /// [`Locker`](crate::Locker) and a name, from [`Locker::election`](crate::Locker::election).
@@ -27,7 +31,7 @@ use crate::{Error, HoldView, Holder, LockRequest};
 #[derive(Clone)]
 pub struct Election {
     locker: quorumlock_core::Locker,
-    name: Arc<str>,
+    mutex: Mutex,
 }
 
 /// Who leads, as the nodes tell. By the time it is read, another process may lead.
@@ -43,22 +47,22 @@ pub enum Leadership {
 }
 
 impl Election {
-    pub(crate) fn new(locker: quorumlock_core::Locker, name: &str) -> Self {
-        Self { locker, name: name.into() }
+    pub(crate) fn new(locker: quorumlock_core::Locker, name: String) -> Self {
+        Self { mutex: Mutex::new(locker.clone(), vec![name]), locker }
     }
 
     /// The name, with the locker's prefix: the key on the nodes.
     pub fn name(&self) -> &str {
-        &self.name
+        self.mutex.name()
     }
 
-    /// Waits until this process leads, as [`Locker::lock`](crate::Locker::lock). The token of the guard
+    /// Waits until this process leads, as [`Mutex::lock`](crate::Mutex::lock). The token of the guard
     /// is the term; `unlock` resigns, and the next candidate leads.
     ///
     /// # Errors
     /// See [`LockRequest`], also for cancel safety.
     pub fn campaign(&self) -> LockRequest {
-        self.locker.lock(&*self.name)
+        self.mutex.lock()
     }
 
     /// Campaigns, and runs `work` while this process leads. If it loses the lead, drops the work and
@@ -97,23 +101,64 @@ impl Election {
     /// Who leads now; `None` if nobody does. [`Holder::label`] says which process.
     ///
     /// # Errors
-    /// As [`Locker::holder`](crate::Locker::holder).
+    /// As [`Mutex::holder`](crate::Mutex::holder).
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
-    pub async fn leader(&self) -> Result<Option<Holder>, Error> {
-        self.locker.holder(&*self.name).await
+    pub fn leader(&self) -> impl Future<Output = Result<Option<Holder>, Error>> + Send + use<> {
+        self.mutex.holder()
     }
 
-    /// Follows who leads. Does no I/O before [`Observer::next`].
+    /// Follows who leads: who leads now, then each change. Does no I/O before it is polled.
+    ///
+    /// It asks the nodes every second, and when the leader's lease ends. It may miss a leader that led for
+    /// a shorter time. It does not tell of renewals, nor of the next term of the same hold.
+    ///
+    /// ```no_run
+    /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {
+    /// use futures::TryStreamExt as _;
+    ///
+    /// let mut leaders = locker.election("scheduler").observe();
+    /// while let Some(now) = leaders.try_next().await? {
+    ///     println!("{now:?}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn observe(&self) -> Observer {
-        Observer { election: self.clone(), last: None }
+        let next = |state: Option<Observing>| async {
+            let mut observing = state?;
+            match observing.next().await {
+                Ok(now) => Some((Ok(now), Some(observing))),
+                Err(error) => Some((Err(error), None)),
+            }
+        };
+        Observer(unfold(Some(Observing { election: self.clone(), last: None }), next).boxed())
     }
 }
 
-/// Follows who leads: see [`Election::observe`].
-#[derive(Debug)]
-pub struct Observer {
+/// A stream of who leads: see [`Election::observe`].
+///
+/// Too few nodes that answer are [`Leadership::Unknown`]. An error ends it: [`Error::Config`],
+/// [`Error::Closed`].
+#[must_use = "nobody is asked until it is polled"]
+pub struct Observer(BoxStream<'static, Result<Leadership, Error>>);
+
+impl Stream for Observer {
+    type Item = Result<Leadership, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_next_unpin(cx)
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer").finish_non_exhaustive()
+    }
+}
+
+/// What an observer has told.
+struct Observing {
     election: Election,
     last: Option<Leadership>,
 }
@@ -127,18 +172,9 @@ const POLL: Duration = Duration::from_secs(1);
 /// After the end of a lease, before an observer asks.
 const GRACE: Duration = Duration::from_millis(5);
 
-impl Observer {
-    /// Who leads: at once at the first call, then as soon as the nodes tell of another leader, or of none.
-    ///
-    /// It asks the nodes every second, and when the leader's lease ends. It may miss a leader that led for
-    /// a shorter time. It does not tell of renewals, nor of the next term of the same hold.
-    ///
-    /// # Errors
-    /// [`Error::Config`], [`Error::Closed`]. Other errors are [`Leadership::Unknown`].
-    ///
-    /// # Cancel safety
-    /// Cancel safe: nothing is missed.
-    pub async fn next(&mut self) -> Result<Leadership, Error> {
+impl Observing {
+    /// Who leads, once it is not who led before.
+    async fn next(&mut self) -> Result<Leadership, Error> {
         loop {
             let now = match self.election.leader().await {
                 Ok(Some(leader)) => Leadership::Leader(leader),
@@ -170,6 +206,6 @@ fn is_same(one: &Leadership, other: &Leadership) -> bool {
 
 impl fmt::Debug for Election {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Election").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Election").field("name", &self.name()).finish_non_exhaustive()
     }
 }

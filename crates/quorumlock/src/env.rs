@@ -38,12 +38,15 @@ pub fn parse_duration(text: &str) -> Result<Duration, ConfigError> {
     })
 }
 
-/// The servers that the environment names.
+/// The texts of variables or arguments that name servers, or some of them.
 #[derive(Clone, Default)]
-pub(crate) struct Servers {
-    pub(crate) urls: Vec<String>,
-    pub(crate) replicated: bool,
-    pub(crate) cluster: bool,
+pub(crate) struct Nodes(pub(crate) Vec<String>);
+
+/// Without the texts, which may hold passwords.
+impl fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} texts", self.0.len())
+    }
 }
 
 /// The options that variables or arguments have set, for errors.
@@ -63,14 +66,6 @@ pub(crate) struct Place {
 impl fmt::Debug for Places {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|place| &place.name)).finish()
-    }
-}
-
-/// Without the URLs, which may hold passwords.
-impl fmt::Debug for Servers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { urls, replicated, cluster } = self;
-        write!(f, "{} URLs, replicated: {replicated}, cluster: {cluster}", urls.len())
     }
 }
 

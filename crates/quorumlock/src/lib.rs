@@ -32,7 +32,7 @@
 //! - [GUIDE][]: how to use it, chapter by chapter. [RECIPES][]: whole jobs, from a web service to cron.
 //! - [Examples][], each a program.
 //! - [FROM_REDISSON][]: what stands for each object of Redisson.
-//! - [SAFETY][]: what it promises, and on what that rests. [OPERATIONS][]: servers and the command.
+//! - [SAFETY][]: what it promises, and on what that rests. [OPERATIONS][]: servers. [COMMANDS][]: the command.
 //!
 //! [GUIDE]: https://github.com/quorumlock/quorumlock/blob/main/docs/GUIDE.md
 //! [RECIPES]: https://github.com/quorumlock/quorumlock/blob/main/docs/RECIPES.md
@@ -40,19 +40,22 @@
 //! [FROM_REDISSON]: https://github.com/quorumlock/quorumlock/blob/main/docs/FROM_REDISSON.md
 //! [SAFETY]: https://github.com/quorumlock/quorumlock/blob/main/docs/SAFETY.md
 //! [OPERATIONS]: https://github.com/quorumlock/quorumlock/blob/main/docs/OPERATIONS.md
+//! [COMMANDS]: https://github.com/quorumlock/quorumlock/blob/main/docs/COMMANDS.md
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod build_locker;
+mod build;
 mod builder;
 mod constructors;
 mod election;
 mod from_env;
 mod locker;
 mod mutex;
+mod names;
 mod rw_lock;
 mod secrets;
 mod semaphore;
+mod servers;
 
 pub mod admission;
 #[cfg(feature = "blocking")]
@@ -65,28 +68,30 @@ pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use builder::{Admission, Builder};
+pub use builder::{Admission, Builder, Replicas};
 pub use election::{Election, Leadership, Observer};
 pub use locker::Locker;
 pub use mutex::Mutex;
+pub use names::Names;
 pub use quorumlock_core::kind;
 pub use quorumlock_core::{Guard, HeldLock, HeldLocks, HoldView, LockRequest, TryLockRequest};
 pub use quorumlock_protocol::{
-    Busy, ConfigError, Credentials, Error, FencingToken, Holder, Incarnation, LossReason, Lost,
-    Mismatch, Name, NoMajority, NodeProblem, NodeReport, Nonce, Owner, Pem, Ticket, TlsProblem,
-    Wire,
+    Busy, ConfigError, Credentials, Error, FencingToken, Holder, Incarnation, Layout, LossReason,
+    Lost, Mismatch, Name, NoMajority, NodeProblem, NodeReport, Nonce, Owner, Pem, Ticket,
+    TlsProblem,
 };
 
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
+pub use servers::Servers;
 
-/// A held permit, which has a [slot](Guard::slot); see [`Locker::permit`].
+/// A held permit, which has a [slot](Guard::slot); see [`Semaphore`].
 pub type PermitGuard = Guard<kind::Permit>;
 
-/// A read-write lock that is held for reading; see [`Locker::read`].
+/// A read-write lock that is held for reading; see [`RwLock`].
 pub type ReadGuard = Guard<kind::Read>;
 
-/// A read-write lock that is held for writing; see [`Locker::write`].
+/// A read-write lock that is held for writing; see [`RwLock`].
 pub type WriteGuard = Guard<kind::Write>;
 
 /// The example of this page compiles. Those of the repository's pages are in its package of tests.

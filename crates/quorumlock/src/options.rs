@@ -56,23 +56,6 @@ impl Builder {
         self.prefix.take()
     }
 
-    #[doc(hidden)]
-    pub fn urls(&self) -> &[String] {
-        &self.servers.urls
-    }
-
-    #[doc(hidden)]
-    #[must_use]
-    pub fn is_replicated(&self) -> bool {
-        self.servers.replicated
-    }
-
-    #[doc(hidden)]
-    #[must_use]
-    pub fn is_cluster(&self) -> bool {
-        self.servers.cluster
-    }
-
     /// Whether so many independent nodes must prove their memory.
     #[doc(hidden)]
     #[must_use]
@@ -107,7 +90,7 @@ mod tests {
             Value::Word(words) => words[0].0,
             Value::File(_) => "file",
             Value::Text(..) => "1",
-            Value::Urls(_) => "redis://127.0.0.1",
+            Value::Servers(_) => "redis://127.0.0.1",
         }
     }
 
@@ -126,7 +109,7 @@ mod tests {
     #[test]
     fn the_default_that_the_pages_tell_is_the_default() {
         let blank = Builder::default();
-        for option in OPTIONS.iter().filter(|option| matches!(option.applies, Applies::Always)) {
+        for option in OPTIONS.iter().filter(|option| option.servers() == "all") {
             let told = match option.value {
                 Value::Flag(_) => true,
                 Value::Time(..) => parse_duration(option.default).is_ok(),

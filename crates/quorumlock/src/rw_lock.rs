@@ -1,10 +1,25 @@
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 
-use crate::{Error, Holder, LockRequest, TryLockRequest, kind};
+use quorumlock_protocol::Claim;
+
+use crate::{ConfigError, Error, Holder, LockRequest, Name, TryLockRequest, kind};
 
 /// The handle of one read-write lock: a [`Locker`](crate::Locker) and a name, from
 /// [`Locker::rw_lock`](crate::Locker::rw_lock).
+///
+/// Readers do not exclude each other; a writer excludes all. A writer that waits keeps new readers out.
+/// A reader is renewed, can be lost and has a token, as every holder. A resource that checks tokens
+/// refuses a reader whose token is below that of the last write (docs/FENCING.md).
+///
+/// A name is a lock or a read-write lock, never both: while it is held as one, a request for the other
+/// fails with [`Error::Refused`]. A Redisson read-write lock is another thing.
+///
+/// An [owner](LockRequest::owner) enters again in the same mode. In the other one it would wait for
+/// itself, which is an error: [`ConfigError::Upgrade`](crate::ConfigError::Upgrade),
+/// [`ConfigError::ReadWhileWriting`](crate::ConfigError::ReadWhileWriting). A writer becomes a reader
+/// by [`Guard::downgrade`](crate::WriteGuard::downgrade).
 ///
 /// Cheap to clone; clones name the same lock. It holds nothing: guards do. Unlike the locks of std and
 /// tokio it contains no data, and its holds are leases, which can be lost
@@ -15,6 +30,9 @@ use crate::{Error, Holder, LockRequest, TryLockRequest, kind};
 /// let catalog = locker.rw_lock("catalog");
 /// let reader = catalog.read().await?;
 /// reader.unlock().await?;
+/// let writer = catalog.write().await?;
+/// let reader = writer.downgrade().await?; // no writer comes in between
+/// reader.unlock().await?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -24,7 +42,7 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    pub(crate) fn new(locker: quorumlock_core::Locker, name: &str) -> Self {
+    pub(crate) fn new(locker: quorumlock_core::Locker, name: String) -> Self {
         Self { locker, name: name.into() }
     }
 
@@ -33,61 +51,67 @@ impl RwLock {
         &self.name
     }
 
-    /// Waits to read, as [`Locker::read`](crate::Locker::read).
+    /// Waits until no writer holds the lock, and takes it for reading.
     ///
     /// # Errors
     /// See [`LockRequest`], also for cancel safety. A bad name is an error here, when the request is
     /// awaited.
     pub fn read(&self) -> LockRequest<kind::Read> {
-        self.locker.read(&*self.name)
+        self.locker.lock(self.claim(Claim::read))
     }
 
-    /// Waits to write, as [`Locker::write`](crate::Locker::write).
+    /// Waits until nobody holds the lock, and takes it for writing.
     ///
     /// # Errors
     /// As [`RwLock::read`].
     pub fn write(&self) -> LockRequest<kind::Write> {
-        self.locker.write(&*self.name)
+        self.locker.lock(self.claim(Claim::write))
     }
 
-    /// Reads if no writer is there, as [`Locker::try_read`](crate::Locker::try_read).
+    /// Takes the lock for reading; `None` if a writer holds it, or waits for it.
     ///
     /// # Errors
     /// See [`TryLockRequest`], also for cancel safety.
     pub fn try_read(&self) -> TryLockRequest<kind::Read> {
-        self.locker.try_read(&*self.name)
+        self.locker.try_lock(self.claim(Claim::read))
     }
 
-    /// Writes if nobody is there, as [`Locker::try_write`](crate::Locker::try_write).
+    /// Takes the lock for writing if nobody holds it; else `None`.
     ///
     /// # Errors
     /// As [`RwLock::try_read`].
     pub fn try_write(&self) -> TryLockRequest<kind::Write> {
-        self.locker.try_write(&*self.name)
+        self.locker.try_lock(self.claim(Claim::write))
     }
 
     /// Who holds the lock, as the nodes report it; `None` if nobody does. Several readers are one holder,
     /// `readers`, and [`Holder::holds`] is their number.
     ///
     /// # Errors
-    /// As [`Locker::holder`](crate::Locker::holder).
+    /// As [`Mutex::holder`](crate::Mutex::holder).
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
-    pub async fn holder(&self) -> Result<Option<Holder>, Error> {
-        self.locker.read_write_holder(&*self.name).await
+    pub fn holder(&self) -> impl Future<Output = Result<Option<Holder>, Error>> + Send + use<> {
+        let (locker, claim) = (self.locker.clone(), self.claim(Claim::write));
+        async move { Ok(locker.holders([claim?]).await?.into_iter().flatten().next()) }
     }
 
     /// Frees the lock, regardless of its holders, and raises the fencing mark. True if it was held. See
-    /// [`Locker::force_unlock`](crate::Locker::force_unlock).
+    /// [`Mutex::force_unlock`](crate::Mutex::force_unlock).
     ///
     /// # Errors
     /// As there.
     ///
     /// # Cancel safety
     /// As there.
-    pub async fn force_unlock(&self) -> Result<bool, Error> {
-        self.locker.force_unlock_read_write(&*self.name).await
+    pub fn force_unlock(&self) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        let (locker, claim) = (self.locker.clone(), self.claim(Claim::write));
+        async move { locker.force_unlock([claim?]).await }
+    }
+
+    fn claim(&self, of: fn(Name) -> Claim) -> Result<Claim, ConfigError> {
+        Name::new(&self.name).map(of)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A server in this process, for tests of code that takes locks: no server program, no network, and locks
 //! that are lost on demand. Needs the feature `testing`.
 //!
-//! The [`Locker`], its guards, its waiting and its watchdog are the real ones. So are the
+//! The [`Locker`](crate::Locker), its guards, its waiting and its watchdog are the real ones. So are the
 //! promises of one server, as long as all lockers of a name use the same [`MemoryServer`]; calls of
 //! different lockers that wait poll. What only a network does (a failover, a lost answer, a clock that
 //! jumps) is not here: docs/LAB.md has it.
@@ -9,12 +9,13 @@
 //! ```
 //! use std::time::Duration;
 //! use quorumlock::testing::MemoryServer;
+//! use quorumlock::{Locker, Servers};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), quorumlock::Error> {
 //! let server = MemoryServer::new();
-//! let locker = server.locker()?;
+//! let locker = Locker::new(Servers::memory(&server))?;
 //! let guard = locker.lock("report").lease(Duration::from_millis(30)).await?;
-//! assert!(server.locker()?.try_lock("report").await?.is_none());
+//! assert!(Locker::new(Servers::memory(&server))?.try_lock("report").await?.is_none());
 //!
 //! server.forget_locks(); // as a server that restarts: the holder learns of it at its next renewal
 //! let lost = guard.lost().await;
@@ -33,9 +34,6 @@ use quorumlock_protocol::{
     Notified, ReleaseOutcome, WaitQueue,
 };
 use quorumlock_watchdog::{Clock, Renewal};
-
-use crate::options::{On, ServerKind};
-use crate::{Builder, Locker};
 
 /// A server in this process. Clones are the same server.
 #[derive(Clone, Default)]
@@ -79,19 +77,6 @@ impl MemoryServer {
         Self(Arc::new(Memory { tokio_time: Some(Clock::tokio()), ..Memory::default() }))
     }
 
-    /// A locker with default options.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if the watchdog's thread cannot be started, or in tokio's time outside a runtime.
-    pub fn locker(&self) -> Result<Locker, Error> {
-        Locker::builder().in_memory(self)
-    }
-
-    /// A locker's view of the server.
-    fn lessor(&self, clock: Clock, label: Option<String>) -> Arc<dyn Lessor> {
-        Arc::new(MemoryLessor { memory: self.0.clone(), clock, label })
-    }
-
     /// Loses all locks, as a server that restarts without its data. A holder learns of it at its next
     /// renewal, a third of its lease after the last one; meanwhile another client may get its lock.
     pub fn forget_locks(&self) {
@@ -110,26 +95,22 @@ impl MemoryServer {
     }
 }
 
-impl Builder {
-    /// Locks on a server in this process, for tests. Needs the feature `testing`.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for an option out of bounds, one that is for a quorum only, or one that such a
-    /// server does not have: `replicas`, `all_replicas`, `durable`, `strict_order`, `takeover_delay`.
-    pub fn in_memory(mut self, server: &MemoryServer) -> Result<Locker, Error> {
-        let prefix = self.settle(On::new(ServerKind::Memory, []))?;
-        let label = self.settings.label.clone().filter(|label| !label.is_empty());
-        let environment = match &server.0.tokio_time {
+impl MemoryServer {
+    /// The clock and the watchdog of its lockers.
+    pub(crate) fn environment(&self) -> Environment {
+        match &self.0.tokio_time {
             Some(clock) => Environment {
                 clock: clock.clone(),
                 watchdog_on_this_runtime: true,
                 ..Environment::default()
             },
             None => Environment::default(),
-        };
-        let lessor = server.lessor(environment.clock.clone(), label);
-        let locker = quorumlock_core::Locker::with_lessor(lessor, self.settings, environment)?;
-        Ok(Locker::new(locker, &prefix))
+        }
+    }
+
+    /// A locker's view of the server.
+    pub(crate) fn lessor(&self, clock: Clock, label: Option<String>) -> Arc<dyn Lessor> {
+        Arc::new(MemoryLessor { memory: self.0.clone(), clock, label })
     }
 }
 
@@ -176,7 +157,7 @@ impl Locks {
         self.last_token += FencingToken::BLOCK;
         Acquired::Granted(Grant {
             until,
-            fence: FencingToken::new(self.last_token),
+            token: FencingToken::new(self.last_token),
             counted: false,
         })
     }
@@ -254,7 +235,7 @@ impl Lessor for MemoryLessor {
             let mut locks = memory.locks();
             let mut acquired = locks.acquire(lease, now, label);
             match &mut acquired {
-                Acquired::Granted(grant) if !fencing => grant.fence = FencingToken::NONE,
+                Acquired::Granted(grant) if !fencing => grant.token = FencingToken::NONE,
                 Acquired::Busy(_) => {
                     if let Some(free) = hints.free_slots().filter(|_| claim.slots().is_some()) {
                         let holds = locks.valid(now);

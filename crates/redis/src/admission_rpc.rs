@@ -29,7 +29,7 @@ impl RedisNode {
             return Box::pin(std::future::ready(Err(report)));
         };
         let (slot, to) = ReplyFuture::new();
-        self.watchdog.post(Command::Verbatim { command: command(cluster), to });
+        self.watchdog.post(Command::Raw { command: command(cluster), to });
         let label = self.context.label.clone();
         Box::pin(async move {
             match slot.await {
@@ -83,9 +83,9 @@ impl AdmissionRpc for RedisNode {
         let clock = self.clock.clone();
         Box::pin(async move {
             let reply = reply.await?;
-            let odd = || NodeProblem::Malformed("INFO in a script".into());
+            let malformed = || NodeProblem::Malformed("INFO in a script".into());
             read_node_info(&reply, &member, &cluster, clock.wall_micros())
-                .ok_or_else(|| NodeReport::new(label, odd()))
+                .ok_or_else(|| NodeReport::new(label, malformed()))
         })
     }
 
@@ -109,8 +109,8 @@ impl AdmissionRpc for RedisNode {
         let label = self.context.label.clone();
         Box::pin(async move {
             let reply = reply.await?;
-            let odd = || NodeProblem::Malformed("to a barrier".into());
-            read_marks(&reply).ok_or_else(|| NodeReport::new(label, odd()))
+            let malformed = || NodeProblem::Malformed("to a barrier".into());
+            read_marks(&reply).ok_or_else(|| NodeReport::new(label, malformed()))
         })
     }
 

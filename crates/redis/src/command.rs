@@ -14,8 +14,8 @@ use super::taken_up::TakenUp;
 use super::unconfirmed_releases::{UnconfirmedRelease, UnconfirmedReleases};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, ConfigError, Denial, FencingToken, Greeting, HeldInterval, Hints,
-    Holder, Incarnation, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, Notified,
-    QueueAction, ReleaseOutcome, RemoteGrant, Responder, RunIds, Unconfirmed, Vote, Wire,
+    Holder, Incarnation, Layout, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce,
+    Notified, QueueAction, ReleaseOutcome, RemoteGrant, Responder, RunIds, Unconfirmed, Vote,
 };
 
 /// One request and where its answer goes.
@@ -67,12 +67,12 @@ pub(super) enum Command {
     /// notifies the next waiter of a free name. Nobody reads the reply.
     Dequeue(Claim, bool),
     /// A command that is sent as it is: an admission script, or a question to the server.
-    Verbatim {
+    Raw {
         command: redis::Cmd,
         to: Responder<Answer<Value>>,
     },
     /// `SCRIPT LOAD` after a NOSCRIPT. Nobody reads the reply.
-    FireAndForget,
+    NoReply,
     /// How the server is set up now; the session reads the reply.
     LookAtSetup,
 }
@@ -113,7 +113,7 @@ impl Command {
             Self::Inspect { claim, .. }
             | Self::ForceRelease { claim, .. }
             | Self::Dequeue(claim, _) => Some(claim),
-            Self::Verbatim { .. } | Self::FireAndForget | Self::LookAtSetup => None,
+            Self::Raw { .. } | Self::NoReply | Self::LookAtSetup => None,
         }
     }
 
@@ -131,7 +131,7 @@ impl Command {
 
     /// Whether the request reads or writes the marks of many slots.
     pub(super) fn copies_marks(&self) -> bool {
-        matches!(self, Self::Verbatim { command, .. } if command.args_iter().nth(COPY_ARGS).is_some())
+        matches!(self, Self::Raw { command, .. } if command.args_iter().nth(COPY_ARGS).is_some())
     }
 
     /// The scripts that may have to be loaded for this request.
@@ -152,8 +152,8 @@ impl Command {
             | Self::Inspect { .. }
             | Self::ForceRelease { .. }
             | Self::Dequeue(..)
-            | Self::Verbatim { .. }
-            | Self::FireAndForget
+            | Self::Raw { .. }
+            | Self::NoReply
             | Self::LookAtSetup => false,
         }
     }
@@ -180,8 +180,8 @@ impl Command {
             Self::Release { to, .. } => to.send(failed.answer()),
             Self::Inspect { to, .. } => to.send(failed.answer()),
             Self::ForceRelease { to, .. } => to.send(failed.answer()),
-            Self::Verbatim { to, .. } => to.send(failed.answer()),
-            Self::Dequeue(..) | Self::FireAndForget | Self::LookAtSetup => {}
+            Self::Raw { to, .. } => to.send(failed.answer()),
+            Self::Dequeue(..) | Self::NoReply | Self::LookAtSetup => {}
         }
     }
 
@@ -196,7 +196,7 @@ impl Command {
             Self::Inspect { .. } => &scripts.inspect,
             Self::ForceRelease { .. } => &scripts.force_release,
             Self::Dequeue(..) => &scripts.dequeue,
-            Self::Verbatim { .. } | Self::FireAndForget | Self::LookAtSetup => return None,
+            Self::Raw { .. } | Self::NoReply | Self::LookAtSetup => return None,
         })
     }
 }
@@ -205,7 +205,7 @@ impl Command {
 #[derive(Debug)]
 pub(super) struct NodeContext {
     pub(super) label: String,
-    pub(super) wire: Wire,
+    pub(super) layout: Layout,
     pub(super) tokens: Tokens,
     /// The bound on the node's clock rate against ours.
     pub(super) max_clock_drift: f64,
@@ -342,13 +342,13 @@ impl NodeContext {
                 Value::Int(held) => Answer::Yes(held == 1),
                 other => self.unexpected_reply(claim.name(), other),
             }),
-            Command::Verbatim { to, .. } => to.send(match reply {
+            Command::Raw { to, .. } => to.send(match reply {
                 Value::Error(text) => {
                     Answer::No(Denial::Refused(self.report(NodeProblem::from_reply(&text))))
                 }
                 reply => Answer::Yes(reply),
             }),
-            Command::Dequeue(..) | Command::FireAndForget | Command::LookAtSetup => {}
+            Command::Dequeue(..) | Command::NoReply | Command::LookAtSetup => {}
         }
     }
 
@@ -361,7 +361,7 @@ impl NodeContext {
                 self.taken_up.add(nonce);
                 enqueue
                     .queued_at
-                    .add_handoff(RemoteGrant { nonce, fence: FencingToken::new(token) });
+                    .add_handoff(RemoteGrant { nonce, token: FencingToken::new(token) });
             }
             return;
         }
@@ -486,15 +486,15 @@ impl NodeContext {
             return None;
         };
         let shown = items.get(leases.len()).and_then(micros)?;
-        let odd = {
-            let mut pulse = self.clock_monitor.lock().unwrap_or_else(PoisonError::into_inner);
-            pulse.observe(asked, heard, shown)
+        let anomaly_seen = {
+            let mut monitor = self.clock_monitor.lock().unwrap_or_else(PoisonError::into_inner);
+            monitor.observe(asked, heard, shown)
         };
         let node = &self.label;
-        if let (Some(anomaly), Some(handler)) = (odd, &self.on_event) {
+        if let (Some(anomaly), Some(handler)) = (anomaly_seen, &self.on_event) {
             handler.handle(&Event::NodeClock { node, anomaly });
         }
-        match odd {
+        match anomaly_seen {
             Some(ClockAnomaly::Forward(by)) => {
                 let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
                 self.clock_advance.fetch_add(micros, Ordering::AcqRel);

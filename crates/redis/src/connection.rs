@@ -25,7 +25,7 @@ use super::redirect::{Redirected, Routing};
 
 #[cfg(fuzzing)]
 pub(super) use self::machine::exercise::exercise;
-pub(super) use self::machine::{AckPolicy, ConnectionRules, Redial};
+pub(super) use self::machine::{AckPolicy, ConnectionRules, Redial, STALL_TIMES};
 
 /// One connection: dialled at the first request, re-dialled when it breaks, closed on drop.
 #[derive(Debug)]

@@ -35,8 +35,8 @@ impl ContendedNames {
     }
 
     /// Records whether a release by this locker notified anybody.
-    pub(super) fn released(&self, name: &Name, woke: bool) {
-        if woke {
+    pub(super) fn released(&self, name: &Name, notified: bool) {
+        if notified {
             self.seen(name);
         } else if self.any.load(Ordering::Acquire) {
             let mut names = self.names();
@@ -56,24 +56,24 @@ mod tests {
 
     #[test]
     fn a_name_is_waited_for_until_nobody_is_seen_to() {
-        let (crowds, name) = (ContendedNames::default(), Name::new("x").unwrap());
-        assert!(!crowds.wait_for(&name));
-        crowds.seen(&name);
-        assert!(crowds.wait_for(&name));
-        assert!(!crowds.wait_for(&Name::new("y").unwrap()));
-        crowds.released(&name, true);
-        crowds.seen(&name);
-        assert!(crowds.wait_for(&name));
-        crowds.released(&name, false);
-        assert!(!crowds.wait_for(&name));
+        let (contended, name) = (ContendedNames::default(), Name::new("x").unwrap());
+        assert!(!contended.wait_for(&name));
+        contended.seen(&name);
+        assert!(contended.wait_for(&name));
+        assert!(!contended.wait_for(&Name::new("y").unwrap()));
+        contended.released(&name, true);
+        contended.seen(&name);
+        assert!(contended.wait_for(&name));
+        contended.released(&name, false);
+        assert!(!contended.wait_for(&name));
     }
 
     #[test]
     fn it_has_a_bound() {
-        let crowds = ContendedNames::default();
+        let contended = ContendedNames::default();
         for i in 0..=MAX_NAMES {
-            crowds.seen(&Name::new(&format!("x{i}")).unwrap());
+            contended.seen(&Name::new(&format!("x{i}")).unwrap());
         }
-        assert_eq!(crowds.names().len(), 1);
+        assert_eq!(contended.names().len(), 1);
     }
 }

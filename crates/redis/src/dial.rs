@@ -17,7 +17,7 @@ use super::scripts::{LastBound, Scripts};
 use super::stream::Stream;
 use super::tls::{Tls, tls_problem};
 use quorumlock_protocol::admission::{ClusterConfig, SeenIds};
-use quorumlock_protocol::{Credentials, CredentialsProvider, NodeProblem, Nonce, Wire};
+use quorumlock_protocol::{Credentials, CredentialsProvider, Layout, NodeProblem, Nonce};
 use quorumlock_watchdog::Clock;
 
 /// Dials one address of a node.
@@ -49,7 +49,7 @@ pub(super) struct DialOptions {
     pub(super) redis_cluster: bool,
     /// Whether the number of the server's replicas must be known.
     pub(super) all_replicas: bool,
-    pub(super) wire: Wire,
+    pub(super) layout: Layout,
     /// The cluster config on which the node must agree; `None` without admission.
     pub(super) cluster: Option<Arc<ClusterConfig>>,
     /// Set if the node is the whole lessor: whether a free name goes to the first of its waiters.
@@ -275,12 +275,12 @@ mod tests {
 
     #[test]
     fn one_run_id_at_two_addresses_gives_one_vote() {
-        let roster = RunIdRegistry::default();
-        let enter = |label: &str, run_id: &str| roster.register(label, run_id);
+        let registry = RunIdRegistry::default();
+        let enter = |label: &str, run_id: &str| registry.register(label, run_id);
         let first = enter("redis://a:1", "x").unwrap();
         let restarted = enter("redis://a:1", "y").expect("the same address may restart");
-        let twin = enter("redis://b:1", "y").map(|_| ());
-        assert_eq!(twin, Err(NodeProblem::SameServer("redis://a:1".into())));
+        let again = enter("redis://b:1", "y").map(|_| ());
+        assert_eq!(again, Err(NodeProblem::SameServer("redis://a:1".into())));
         enter("redis://b:1", "x").expect_err("an old connection leads there");
         drop(first);
         enter("redis://b:1", "x").expect("nobody is there any more");

@@ -7,7 +7,9 @@ use super::rdb::hash_of_one;
 use super::resp::{bulk, bulk_of, command, number};
 use super::scripts::{Script, Tokens};
 use super::server_info::ServerInfo;
-use quorumlock_protocol::{Claim, HandoffOffer, LeaseRequest, Name, Precedence, QueueAction, Wire};
+use quorumlock_protocol::{
+    Claim, HandoffOffer, Layout, LeaseRequest, Name, Precedence, QueueAction,
+};
 use uuid::Uuid;
 
 impl NodeContext {
@@ -103,14 +105,14 @@ impl NodeContext {
                 match to.deletes_if_ours {
                     true => {
                         command(out, 3);
-                        bulk(out, deletes_if_ours(self.wire).as_bytes());
+                        bulk(out, deletes_if_ours(self.layout).as_bytes());
                     }
                     false => eval(out, &scripts.delete_if_ours, 1, 1),
                 }
                 bulk(out, lease.name().as_str().as_bytes());
                 self.nonce(lease, out);
                 // In the Redlock layout no client subscribes to a name's channel.
-                let publishes = self.wire == Wire::Redisson;
+                let publishes = self.layout == Layout::Redisson;
                 if publishes {
                     command(out, 3);
                     bulk(out, b"PUBLISH");
@@ -171,11 +173,11 @@ impl NodeContext {
                     false => bulk(out, NO_MEMBER),
                 }
             }
-            Command::Verbatim { command, .. } => {
+            Command::Raw { command, .. } => {
                 out.extend_from_slice(&command.get_packed_command());
             }
             Command::LookAtSetup => to.setup.iter().for_each(|setup| setup.ask(out)),
-            Command::FireAndForget => {}
+            Command::NoReply => {}
         }
         1
     }
@@ -184,7 +186,7 @@ impl NodeContext {
     /// of the server that deletes the lock (or a script that only does so) and one or two further
     /// commands then do the same for half of the server's time.
     fn notifies_nobody(&self, lease: &LeaseRequest, to: &ServerInfo) -> bool {
-        (to.deletes_if_ours || self.wire == Wire::Redlock)
+        (to.deletes_if_ours || self.layout == Layout::Redlock)
             && !lease.claim.is_read_write()
             && !self.contended.wait_for(lease.name())
     }
@@ -223,13 +225,13 @@ impl NodeContext {
 
     /// The queue member of a waiter without an offer.
     fn queued_as(&self, claim: &Claim) -> String {
-        let kind = match self.wire {
+        let kind = match self.layout {
             _ if claim.reads() => "read",
             _ if claim.is_read_write() => "write",
             _ if claim.slots().is_some() => "permit",
             _ if claim.is_of_set() => "set",
-            Wire::Redisson => "hash",
-            Wire::Redlock => "string",
+            Layout::Redisson => "hash",
+            Layout::Redlock => "string",
         };
         format!("{} {kind}", self.waiter)
     }
@@ -254,15 +256,15 @@ impl NodeContext {
         let nonce = Uuid::from_u128(lease.nonce.as_u128());
         // Enough for 36 + 2 bytes.
         let mut text = [0; 64];
-        let written = match self.wire {
+        let written = match self.layout {
             _ if lease.claim.is_read_write() => {
                 let length = nonce.simple().encode_lower(&mut text).len();
                 let mode = if lease.claim.reads() { b":r" } else { b":w" };
                 text[length..length + 2].copy_from_slice(mode);
                 length + 2
             }
-            Wire::Redlock => nonce.simple().encode_lower(&mut text).len(),
-            Wire::Redisson => {
+            Layout::Redlock => nonce.simple().encode_lower(&mut text).len(),
+            Layout::Redisson => {
                 let length = nonce.hyphenated().encode_lower(&mut text).len();
                 text[length..][..THREAD.len()].copy_from_slice(THREAD);
                 length + THREAD.len()
@@ -291,11 +293,11 @@ fn precedence(precedence: Precedence) -> u64 {
 
 /// The command that deletes a lock if it holds a nonce. The server deletes a hash with its last
 /// field, and the hash of a lock has one field.
-pub(super) fn deletes_if_ours(wire: Wire) -> &'static str {
-    match wire {
-        Wire::Redisson => "HDEL",
+pub(super) fn deletes_if_ours(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Redisson => "HDEL",
         // Since Valkey 9.
-        Wire::Redlock => "DELIFEQ",
+        Layout::Redlock => "DELIFEQ",
     }
 }
 

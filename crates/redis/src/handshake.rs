@@ -23,7 +23,7 @@ use super::talk::Talk;
 use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::admission::{ClusterConfig, NodeInfo, NodeStatus, classify};
 use quorumlock_protocol::{
-    Credentials, Denial, Incarnation, Mismatch, Name, NodeProblem, NodeReport, Wire, fnv1a,
+    Credentials, Denial, Incarnation, Layout, Mismatch, Name, NodeProblem, NodeReport, fnv1a,
 };
 
 /// The result of a handshake: what the connection may be used for.
@@ -245,7 +245,7 @@ impl Dialer {
     /// can renew.
     fn probes(&self, greeted: &HandshakeInfo) -> Vec<redis::Cmd> {
         // The first probe deletes nothing, since no nonce is empty. ACLs allow these keys.
-        let deletes = redis::cmd(deletes_if_ours(self.options.wire))
+        let deletes = redis::cmd(deletes_if_ours(self.options.layout))
             .arg("quorumlock:probe")
             .arg("")
             .to_owned();
@@ -292,11 +292,11 @@ impl Dialer {
         let tag = slot.map(Name::tag_of).unwrap_or_default();
         let key = &format!("quorumlock:probe:{tag}{}:{number}", self.options.waiter);
         let holder = "probe";
-        let mut commands = match self.options.wire {
-            Wire::Redlock => {
+        let mut commands = match self.options.layout {
+            Layout::Redlock => {
                 vec![redis::cmd("SET").arg(key).arg(holder).arg("PX").arg(LEASE_MS).to_owned()]
             }
-            Wire::Redisson => vec![
+            Layout::Redisson => vec![
                 redis::cmd("HSET").arg(key).arg(holder).arg(1).to_owned(),
                 redis::cmd("PEXPIRE").arg(key).arg(LEASE_MS).to_owned(),
             ],
@@ -401,7 +401,7 @@ impl Dialer {
     fn bound(&self, cluster: &ClusterConfig, to: Incarnation, proof: Proof) -> Arc<Scripts> {
         let bound_to = (to, proof);
         self.options.last_bound.of(bound_to, || {
-            Scripts::bound(self.options.wire, cluster, bound_to, self.options.one_node)
+            Scripts::bound(self.options.layout, cluster, bound_to, self.options.one_node)
         })
     }
 

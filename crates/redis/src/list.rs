@@ -1,8 +1,8 @@
 //! The request for one step of a listing (list.lua), and what its reply says.
 
 use quorumlock_protocol::{
-    Answer, Claim, Denial, ListPosition, ListStep, NodeProblem, NodeReport, OnDropped, Responder,
-    Wire,
+    Answer, Claim, Denial, Layout, ListPosition, ListStep, NodeProblem, NodeReport, OnDropped,
+    Responder,
 };
 
 use crate::command::{Command, NodeContext};
@@ -20,9 +20,9 @@ pub(crate) fn request(
     to: Responder<Answer<ListStep>>,
 ) -> Command {
     let label = context.label.clone();
-    let kind = match context.wire {
-        Wire::Redlock => "string",
-        Wire::Redisson => "hash",
+    let kind = match context.layout {
+        Layout::Redlock => "string",
+        Layout::Redisson => "hash",
     };
     let mut command = redis::cmd("EVAL");
     command.arg(include_str!("lua/list.lua")).arg(0);
@@ -31,15 +31,15 @@ pub(crate) fn request(
         Some(Answer::Yes(reply)) => match step(at, servers(), reply) {
             Some(step) => Answer::Yes(step),
             None => {
-                let odd = NodeProblem::Malformed("a listing without a cursor".into());
-                Answer::No(Denial::Refused(NodeReport::new(label, odd)))
+                let malformed = NodeProblem::Malformed("a listing without a cursor".into());
+                Answer::No(Denial::Refused(NodeReport::new(label, malformed)))
             }
         },
         Some(Answer::No(denial)) => Answer::No(denial),
         Some(Answer::NoAnswer(why)) => Answer::NoAnswer(why),
         None => Answer::missing(),
     };
-    Command::Verbatim { command, to: Responder::new(Gather::new(1, make, to), 0) }
+    Command::Raw { command, to: Responder::new(Gather::new(1, make, to), 0) }
 }
 
 fn step(at: ListPosition, servers: usize, reply: Value) -> Option<ListStep> {

@@ -6,7 +6,7 @@ use quorumlock_protocol::Instant;
 use quorumlock_watchdog::Clock;
 
 use crate::command::{Command, NodeContext};
-use crate::connection::{AckPolicy, Connection, ConnectionRules};
+use crate::connection::{AckPolicy, Connection, ConnectionRules, STALL_TIMES};
 use crate::contended_names::ContendedNames;
 use crate::dial::{DialOptions, Dialer, RunIdRegistry};
 use crate::gather::Gather;
@@ -33,9 +33,9 @@ use quorumlock_protocol::admission::members::{ClientName, MemberList};
 use quorumlock_protocol::answers::{all_of, by_claim, of_two_parts};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, ConfigError, FencingToken, HandoffOffer, HeldInterval, Hints,
-    Holder, Incarnation, Lane, LeaseRequest, ListPosition, ListStep, Name, Node, NodeProblem,
-    Nonce, QueueAction, ReleaseOutcome, ReplySink, Responder, Settings, Subscription, Vote,
-    WaitEvent, WaitQueue, Wire,
+    Holder, Incarnation, Lane, Layout, LeaseRequest, ListPosition, ListStep, Name, Node,
+    NodeProblem, Nonce, QueueAction, ReleaseOutcome, ReplySink, Responder, Settings, Subscription,
+    Vote, WaitEvent, WaitQueue,
 };
 
 /// One Redis (or Valkey) server. It has two connections for requests and one for subscriptions.
@@ -64,7 +64,7 @@ pub struct RedisNode {
 /// [`ConfigError`] for a bad URL, an empty list, an address listed twice, settings out of bounds.
 pub fn redis_nodes(
     urls: &[impl AsRef<str>],
-    wire: Wire,
+    layout: Layout,
     cluster: Option<&ClusterConfig>,
     settings: &Settings,
     clock: &Clock,
@@ -72,13 +72,13 @@ pub fn redis_nodes(
     settings.check()?;
     settings.check_replicas(0)?;
     let maker = NodeFactory {
-        wire,
+        layout,
         cluster: cluster.cloned().map(Arc::new),
         settings,
         clock,
         run_ids: RunIdRegistry::default(),
         waiter: Nonce::fresh()?,
-        name_channels: wire == Wire::Redisson && urls.len() == 1,
+        name_channels: layout == Layout::Redisson && urls.len() == 1,
         supports_handoff: false,
         network: Network::System,
         router: None,
@@ -122,7 +122,7 @@ pub fn master_list(
 /// As [`redis_nodes`], and as [`redis_sentinel`].
 pub fn redis_master(
     urls: &[impl AsRef<str>],
-    (wire, cluster): (Wire, Option<&ClusterConfig>),
+    (layout, cluster): (Layout, Option<&ClusterConfig>),
     settings: &Settings,
     clock: &Clock,
 ) -> Result<RedisNode, ConfigError> {
@@ -130,7 +130,7 @@ pub fn redis_master(
         && let Some(parsed) = SentinelUrl::parse(url.as_ref())
     {
         let SentinelUrl { sentinels, master } = parsed?;
-        return redis_sentinel(&sentinels, &master, (wire, cluster), settings, clock);
+        return redis_sentinel(&sentinels, &master, (layout, cluster), settings, clock);
     }
     let targets = parse(urls)?;
     let max_replicas = match targets.len() {
@@ -138,7 +138,7 @@ pub fn redis_master(
         1 => MAX_REPLICAS,
         n => n - 1,
     };
-    one_node(Targets::Listed(targets), max_replicas, (wire, cluster), settings, clock)
+    one_node(Targets::Listed(targets), max_replicas, (layout, cluster), settings, clock)
 }
 
 /// The master that the sentinels at `urls` monitor. `master` is its name, or a URL with the name in
@@ -150,19 +150,19 @@ pub fn redis_master(
 pub fn redis_sentinel(
     urls: &[impl AsRef<str>],
     master: &str,
-    (wire, cluster): (Wire, Option<&ClusterConfig>),
+    (layout, cluster): (Layout, Option<&ClusterConfig>),
     settings: &Settings,
     clock: &Clock,
 ) -> Result<RedisNode, ConfigError> {
     let sentinels = urls.iter().map(|url| sentinel_addr(url.as_ref())).collect::<Result<_, _>>()?;
     let targets = Targets::Sentinels(distinct(sentinels)?, master_addr(master)?);
-    one_node(targets, MAX_REPLICAS, (wire, cluster), settings, clock)
+    one_node(targets, MAX_REPLICAS, (layout, cluster), settings, clock)
 }
 
 fn one_node(
     targets: Targets,
     max_replicas: usize,
-    (wire, cluster): (Wire, Option<&ClusterConfig>),
+    (layout, cluster): (Layout, Option<&ClusterConfig>),
     settings: &Settings,
     clock: &Clock,
 ) -> Result<RedisNode, ConfigError> {
@@ -173,13 +173,13 @@ fn one_node(
         None => targets,
     };
     NodeFactory {
-        wire,
+        layout,
         cluster: cluster.cloned().map(Arc::new),
         settings,
         clock,
         run_ids: RunIdRegistry::default(),
         waiter: Nonce::fresh()?,
-        name_channels: wire == Wire::Redisson,
+        name_channels: layout == Layout::Redisson,
         // A handoff cannot wait until replicas or disks have it, and a server that counts tokens
         // counts one only for a client that asks.
         supports_handoff: !settings.awaits_copies() && !settings.redisson_fenced,
@@ -194,7 +194,7 @@ pub(crate) const MAX_REPLICAS: usize = 32;
 
 /// What the nodes of one locker have in common.
 pub(crate) struct NodeFactory<'a> {
-    pub(crate) wire: Wire,
+    pub(crate) layout: Layout,
     pub(crate) cluster: Option<Arc<ClusterConfig>>,
     pub(crate) settings: &'a Settings,
     pub(crate) clock: &'a Clock,
@@ -236,8 +236,7 @@ impl NodeFactory<'_> {
         let facts = Arc::new(NodeFacts::new(identity(&label)));
         let context = Arc::new(self.context(label));
         let rules = |lane| ConnectionRules {
-            // Twice the time for which a caller waits for an answer.
-            stall: settings.answer_timeout * 2,
+            stall: settings.answer_timeout * STALL_TIMES,
             acks: AckPolicy::new(settings),
             bound: self.cluster.is_some(),
             several: replicated,
@@ -281,7 +280,7 @@ impl NodeFactory<'_> {
             settings.scripts_only || settings.redisson_fenced || settings.strict_order;
         NodeContext {
             label,
-            wire: self.wire,
+            layout: self.layout,
             tokens: self.tokens(),
             max_clock_drift: settings.max_clock_drift,
             delay: settings.delay_at_node(),
@@ -343,7 +342,7 @@ impl NodeFactory<'_> {
             run_ids: (!targets.replicated()).then(|| self.run_ids.clone()),
             redis_cluster: matches!(targets, Targets::AnyOf(_)),
             all_replicas: settings.all_replicas,
-            wire: self.wire,
+            layout: self.layout,
             cluster: self.cluster.clone(),
             clock: self.clock.clone(),
             one_node: self.one_node(),
@@ -361,8 +360,8 @@ impl NodeFactory<'_> {
     /// The scripts of a connection to a server that is not verified, or that nobody has to verify.
     fn unbound(&self) -> Arc<Scripts> {
         match (&self.cluster, self.one_node()) {
-            (Some(cluster), Some(order)) => Scripts::unproven(self.wire, cluster, order),
-            _ => Scripts::unbound(self.wire, self.tokens(), self.settings.strict_order),
+            (Some(cluster), Some(order)) => Scripts::unproven(self.layout, cluster, order),
+            _ => Scripts::unbound(self.layout, self.tokens(), self.settings.strict_order),
         }
     }
 

@@ -63,7 +63,7 @@ impl OwnerLabel {
         let key = Name::owner(lease.nonce);
         let mut command = redis::cmd("SET");
         command.arg(key.as_str()).arg(&self.label).arg("PX").arg(kept.as_millis() as u64);
-        Some((key, Command::Verbatim { command, to: Responder::nobody() }))
+        Some((key, Command::Raw { command, to: Responder::nobody() }))
     }
 }
 
@@ -101,7 +101,7 @@ impl<A: Fn(&Name, Command) + Send + Sync> ReplySink<Answer<Option<Holder>>> for 
         command.arg(key.as_str());
         let sink = LabelSink(Mutex::new(Some((holder, to))));
         let to = Responder::new(Arc::new(sink), 0);
-        (self.ask)(&key, Command::Verbatim { command, to });
+        (self.ask)(&key, Command::Raw { command, to });
     }
 }
 

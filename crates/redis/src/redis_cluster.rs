@@ -2,9 +2,9 @@ use std::sync::Arc;
 
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, ConfigError, Denial, FencingToken, HandoffOffer, HeldInterval,
-    Hints, Holder, Incarnation, Instant, Lane, LeaseRequest, ListPosition, ListStep, Name, Node,
-    NodeProblem, Nonce, OnDropped, ReleaseOutcome, ReplySink, Responder, Settings, Subscription,
-    Vote, WaitEvent, WaitQueue, Wire,
+    Hints, Holder, Incarnation, Instant, Lane, Layout, LeaseRequest, ListPosition, ListStep, Name,
+    Node, NodeProblem, Nonce, OnDropped, ReleaseOutcome, ReplySink, Responder, Settings,
+    Subscription, Vote, WaitEvent, WaitQueue,
 };
 use quorumlock_watchdog::Clock;
 
@@ -29,7 +29,7 @@ pub struct RedisCluster(Arc<SlotRouter>, OwnerLabel);
 /// As [`redis_nodes`](crate::redis_nodes), and for a database number or a Unix socket.
 pub fn redis_cluster(
     urls: &[impl AsRef<str>],
-    wire: Wire,
+    layout: Layout,
     settings: &Settings,
     clock: &Clock,
 ) -> Result<RedisCluster, ConfigError> {
@@ -44,7 +44,7 @@ pub fn redis_cluster(
             return Err(ConfigError::DoesNotApply { option, servers: "a Redis Cluster" });
         }
     }
-    let router = SlotRouter::new(targets, wire, settings, clock)?;
+    let router = SlotRouter::new(targets, layout, settings, clock)?;
     Ok(RedisCluster(router, OwnerLabel::new(settings)))
 }
 

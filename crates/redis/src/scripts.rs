@@ -1,9 +1,9 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::{Claim, Incarnation, Wire};
+use quorumlock_protocol::{Claim, Incarnation, Layout};
 
-/// The Lua scripts of one wire format, with their digests.
+/// The Lua scripts of one layout, with their digests.
 #[derive(Debug)]
 pub(super) struct Scripts {
     /// Set if only one incarnation of one server runs the voting scripts (strict admission).
@@ -28,20 +28,20 @@ pub(super) struct Scripts {
 
 /// How the nodes keep a lock.
 #[derive(Clone, Copy)]
-enum Layout {
-    Of(Wire),
+enum KeyLayout {
+    Of(Layout),
     ReadWrite,
 }
 
-impl Layout {
+impl KeyLayout {
     fn script(self) -> &'static str {
         match self {
-            Self::Of(Wire::Redisson) => concat!(
+            Self::Of(Layout::Redisson) => concat!(
                 include_str!("lua/other_kind.lua"),
                 include_str!("lua/redisson/layout.lua"),
                 include_str!("lua/one_holder.lua")
             ),
-            Self::Of(Wire::Redlock) => concat!(
+            Self::Of(Layout::Redlock) => concat!(
                 include_str!("lua/other_kind.lua"),
                 include_str!("lua/redlock/layout.lua"),
                 include_str!("lua/one_holder.lua")
@@ -122,22 +122,26 @@ pub mod admission_scripts {
 impl Scripts {
     /// Scripts that a server runs under any run identity. They are made once: the digests take a
     /// while.
-    pub(super) fn unbound(wire: Wire, tokens: Tokens, strict_order: bool) -> Arc<Self> {
+    pub(super) fn unbound(layout: Layout, tokens: Tokens, strict_order: bool) -> Arc<Self> {
         static MADE: [OnceLock<Arc<Scripts>>; 8] = [const { OnceLock::new() }; 8];
-        let at = usize::from(wire == Wire::Redisson)
+        let at = usize::from(layout == Layout::Redisson)
             + 2 * usize::from(tokens == Tokens::Counted)
             + 4 * usize::from(strict_order);
         let prologue = include_str!("lua/no_admission.lua");
-        let make = || Self::of_wire(wire, (tokens, strict_order), (prologue, None), None);
+        let make = || Self::of_layout(layout, (tokens, strict_order), (prologue, None), None);
         MADE[at].get_or_init(|| Arc::new(make())).clone()
     }
 
     /// Scripts for a node whose memory is not proven: they hand nothing off.
-    pub(super) fn unproven(wire: Wire, cluster: &ClusterConfig, strict_order: bool) -> Arc<Self> {
+    pub(super) fn unproven(
+        layout: Layout,
+        cluster: &ClusterConfig,
+        strict_order: bool,
+    ) -> Arc<Self> {
         let prologue = include_str!("lua/no_admission.lua");
         let handoff = HandoffProof::new(cluster, "");
         let grants = (Tokens::Proposed, strict_order);
-        Arc::new(Self::of_wire(wire, grants, (prologue, None), Some(&handoff)))
+        Arc::new(Self::of_layout(layout, grants, (prologue, None), Some(&handoff)))
     }
 
     /// Scripts whose votes only this incarnation of one server gives.
@@ -145,7 +149,7 @@ impl Scripts {
     /// `one_node`: set if the node is the whole lessor, which may hand a name off: whether a free name
     /// with a queue goes to its head only.
     pub(super) fn bound(
-        wire: Wire,
+        layout: Layout,
         cluster: &ClusterConfig,
         (incarnation, proof): BoundTo,
         one_node: Option<bool>,
@@ -161,24 +165,24 @@ impl Scripts {
             .replace("@LONGEST@", &bound.longest_ms.to_string());
         let handoff = one_node.map(|_| HandoffProof::new(cluster, &incarnation.to_string()));
         let grants = (Tokens::Proposed, one_node.unwrap_or(false));
-        Self::of_wire(wire, grants, (&prologue, Some(bound)), handoff.as_ref())
+        Self::of_layout(layout, grants, (&prologue, Some(bound)), handoff.as_ref())
     }
 
-    fn of_wire(
-        wire: Wire,
+    fn of_layout(
+        layout: Layout,
         grants: (Tokens, bool),
         (prologue, bound): (&str, Option<Bound>),
         handoff_proof: Option<&HandoffProof>,
     ) -> Self {
-        let of = |layout, bound| Self::of(layout, grants, (prologue, bound), handoff_proof);
-        let read_write =
-            (grants.0 == Tokens::Proposed).then(|| Box::new(of(Layout::ReadWrite, bound.clone())));
-        Self { read_write, ..of(Layout::Of(wire), bound) }
+        let of = |keys, bound| Self::of(keys, grants, (prologue, bound), handoff_proof);
+        let read_write = (grants.0 == Tokens::Proposed)
+            .then(|| Box::new(of(KeyLayout::ReadWrite, bound.clone())));
+        Self { read_write, ..of(KeyLayout::Of(layout), bound) }
     }
 
     /// `strict_order`: a free name with a queue goes to its head only.
     fn of(
-        layout: Layout,
+        keys: KeyLayout,
         (tokens, strict_order): (Tokens, bool),
         (prologue, bound): (&str, Option<Bound>),
         handoff_proof: Option<&HandoffProof>,
@@ -188,7 +192,7 @@ impl Scripts {
             Tokens::Proposed => include_str!("lua/propose.lua"),
             Tokens::Counted => include_str!("lua/redisson/count.lua"),
         };
-        let layout = layout.script();
+        let layout = keys.script();
         let queue = include_str!("lua/queue.lua");
         let serve = [
             if strict_order { "local STRICT = true\n" } else { "local STRICT = false\n" },

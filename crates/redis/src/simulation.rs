@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::{Claim, ConfigError, Nonce, Settings, Wire};
+use quorumlock_protocol::{Claim, ConfigError, Layout, Nonce, Settings};
 use quorumlock_watchdog::Clock;
 
 use crate::dial::RunIdRegistry;
@@ -31,7 +31,7 @@ pub struct Site {
 #[derive(Debug)]
 pub struct SimulatedClient<'a> {
     /// The format of the locks.
-    pub wire: Wire,
+    pub layout: Layout,
     /// Set with strict admission.
     pub cluster: Option<&'a ClusterConfig>,
     /// The settings of the locker.
@@ -49,11 +49,11 @@ impl SimulatedClient<'_> {
     /// As [`redis_nodes`](crate::redis_nodes).
     pub fn nodes(&self, sites: Vec<Site>) -> Result<Vec<RedisNode>, ConfigError> {
         let run_ids = RunIdRegistry::default();
-        let name_channels = self.wire == Wire::Redisson && sites.len() == 1;
+        let name_channels = self.layout == Layout::Redisson && sites.len() == 1;
         let node = |site: Site| {
             let Site { url, clock, network } = site;
             NodeFactory {
-                wire: self.wire,
+                layout: self.layout,
                 cluster: self.cluster.cloned().map(Arc::new),
                 settings: self.settings,
                 clock: &clock,
@@ -78,14 +78,14 @@ pub fn kind_of(text: &str) -> Option<ScriptKind> {
 
 /// The text of the script that frees what is claimed.
 #[must_use]
-pub fn force_release(wire: Wire, claim: &Claim) -> String {
-    let scripts = scripts::Scripts::unbound(wire, scripts::Tokens::Proposed, false);
+pub fn force_release(layout: Layout, claim: &Claim) -> String {
+    let scripts = scripts::Scripts::unbound(layout, scripts::Tokens::Proposed, false);
     scripts.of_claim(Some(claim)).force_release.text.clone()
 }
 
 /// The texts of the scripts that need no admission.
 #[must_use]
-pub fn texts(wire: Wire) -> Vec<String> {
-    let scripts = scripts::Scripts::unbound(wire, scripts::Tokens::Proposed, false);
+pub fn texts(layout: Layout) -> Vec<String> {
+    let scripts = scripts::Scripts::unbound(layout, scripts::Tokens::Proposed, false);
     scripts.voting().into_iter().chain(scripts.others()).map(|script| script.text.clone()).collect()
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use quorumlock_protocol::{
-    Answer, ConfigError, Instant, Lane, Name, NoAnswer, Node, NodeProblem, Nonce, ReplySink,
-    Responder, Settings, Subscription, WaitEvent, WaitQueue, Wire, next_id,
+    Answer, ConfigError, Instant, Lane, Layout, Name, NoAnswer, Node, NodeProblem, Nonce,
+    ReplySink, Responder, Settings, Subscription, WaitEvent, WaitQueue, next_id,
 };
 use quorumlock_watchdog::Clock;
 use tokio::runtime::Handle;
@@ -37,7 +37,7 @@ pub(super) struct SlotRouter {
 
 /// What the members have in common.
 struct MemberKind {
-    wire: Wire,
+    layout: Layout,
     settings: Settings,
     clock: Clock,
     /// The id of the seeds in queues. Those of the members follow it: each has its own, since a message
@@ -76,12 +76,12 @@ impl SlotRouter {
     /// The router of the Redis Cluster of which the servers at `targets` are members. Does no I/O.
     pub(super) fn new(
         targets: Vec<NodeAddr>,
-        wire: Wire,
+        layout: Layout,
         settings: &Settings,
         clock: &Clock,
     ) -> Result<Arc<Self>, ConfigError> {
         let kind = MemberKind {
-            wire,
+            layout,
             settings: settings.clone(),
             clock: clock.clone(),
             waiter: Nonce::fresh()?,
@@ -151,7 +151,7 @@ impl SlotRouter {
         drop(state);
         let from = Source { member: asked.endpoint.clone(), lane: than.lane };
         let to = Responder::new(Arc::new(Look { router: self.router.clone(), from }), 0);
-        asked.connection(than.lane).post(Command::Verbatim { command: ask_slots(), to });
+        asked.connection(than.lane).post(Command::Raw { command: ask_slots(), to });
     }
 
     /// The member there, which is a new one if it was not met before.
@@ -277,13 +277,13 @@ impl Router for SlotRouter {
 impl MemberKind {
     fn factory(&self, number: u64, router: Option<Weak<SlotRouter>>) -> NodeFactory<'_> {
         NodeFactory {
-            wire: self.wire,
+            layout: self.layout,
             cluster: None,
             settings: &self.settings,
             clock: &self.clock,
             run_ids: RunIdRegistry::default(),
             waiter: Nonce::from_u128(self.waiter.as_u128().wrapping_add(number.into())),
-            name_channels: self.wire == Wire::Redisson,
+            name_channels: self.layout == Layout::Redisson,
             // The count of a message's subscribers is that of one member, and the message reaches all
             // (PROTOCOL.md SLOT4).
             supports_handoff: false,

@@ -182,9 +182,9 @@ struct SubscriptionGuard {
 impl Drop for SubscriptionGuard {
     fn drop(&mut self) {
         let mut state = self.shared.state();
-        if let Some(ears) = state.subscribers.get_mut(&self.name) {
-            ears.retain(|ear| ear.id != self.id);
-            if ears.is_empty() {
+        if let Some(subscribers) = state.subscribers.get_mut(&self.name) {
+            subscribers.retain(|subscriber| subscriber.id != self.id);
+            if subscribers.is_empty() {
                 state.subscribers.remove(&self.name);
                 drop(state);
                 if self.shared.name_channels {
@@ -216,15 +216,15 @@ impl Shared {
         names: impl Iterator<Item = Name>,
     ) -> Vec<(Arc<dyn ReplySink<WaitEvent>>, usize)> {
         let state = self.state();
-        let ears = names.filter_map(|name| state.subscribers.get(&name)).flatten();
-        ears.map(|ear| (ear.to.clone(), ear.from)).collect()
+        let subscribers = names.filter_map(|name| state.subscribers.get(&name)).flatten();
+        subscribers.map(|subscriber| (subscriber.to.clone(), subscriber.from)).collect()
     }
 
     /// Sends an event to all subscribers of names; false if there are none.
     fn notify(&self, names: impl Iterator<Item = Name>, event: WaitEvent) -> bool {
-        let ears = self.subscribers(names);
-        ears.iter().for_each(|(to, from)| to.collect(*from, event));
-        !ears.is_empty()
+        let subscribers = self.subscribers(names);
+        subscribers.iter().for_each(|(to, from)| to.collect(*from, event));
+        !subscribers.is_empty()
     }
 
     /// The node notified this locker: a name is free, or the locker is second in its queue now.
@@ -254,13 +254,13 @@ impl Shared {
             return;
         };
         // In this order: a task that subscribes once the attempt was taken up is not asked for it.
-        let ears = self.subscribers(claim.subscribed_names());
+        let subscribers = self.subscribers(claim.subscribed_names());
         if self.context.taken_up.take(nonce) {
             return;
         }
-        let grant = RemoteGrant { nonce, fence: FencingToken::new(token) };
-        ears.iter().for_each(|(to, from)| to.collect(*from, WaitEvent::Granted(grant)));
-        if ears.is_empty()
+        let grant = RemoteGrant { nonce, token: FencingToken::new(token) };
+        subscribers.iter().for_each(|(to, from)| to.collect(*from, WaitEvent::Granted(grant)));
+        if subscribers.is_empty()
             && let Some(callers) = self.callers.upgrade()
         {
             // The waiter has given up.
@@ -307,7 +307,7 @@ impl Shared {
         let Some(callers) = self.callers.upgrade() else { return Ok(()) };
         let (counted, to) = ReplyFuture::new();
         let command = redis::cmd("PUBLISH").arg(&self.wake_channel).arg("").to_owned();
-        callers.post(Command::Verbatim { command, to });
+        callers.post(Command::Raw { command, to });
         drop(callers);
         let counts_are_true = match counted.await {
             Answer::Yes(reply) => reply != Value::Int(0),
@@ -331,14 +331,14 @@ impl Shared {
         }
     }
 
-    /// The names with a subscriber older than `ear`, and whose own channel is not subscribed.
-    fn long_waiting(&self, ear: u64, heard: &Channels) -> Vec<Name> {
+    /// The names with a subscriber older than `before`, and whose own channel is not subscribed.
+    fn long_waiting(&self, before: u64, heard: &Channels) -> Vec<Name> {
         let state = self.state();
-        let old = |ears: &Vec<Subscriber>| ears.iter().any(|each| each.id < ear);
+        let old = |subscribers: &Vec<Subscriber>| subscribers.iter().any(|each| each.id < before);
         let patient = state
             .subscribers
             .iter()
-            .filter(|(name, ears)| old(ears) && !is_subscribed(heard, name));
+            .filter(|(name, subscribers)| old(subscribers) && !is_subscribed(heard, name));
         patient.map(|(name, _)| name.clone()).collect()
     }
 
@@ -436,13 +436,13 @@ async fn serve(shared: &Shared) -> Result<(), String> {
     shared.up.store(true, Ordering::SeqCst);
     // A release may have come before the subscription (PROTOCOL.md W1).
     shared.notify_all();
-    let (mut strangers, mut forced) = (NameChannels::default(), None);
+    let (mut name_channels, mut forced) = (NameChannels::default(), None);
     loop {
         if shared.state().closed {
             return Ok(());
         }
         if shared.name_channels {
-            strangers.tidy(shared, &mut sink).await?;
+            name_channels.tidy(shared, &mut sink).await?;
         }
         if forced.is_none() {
             forced = shared.open_forced(&mut sink).await;
@@ -458,7 +458,7 @@ async fn serve(shared: &Shared) -> Result<(), String> {
                         channel if channel == shared.wake_channel => shared.on_wake(&text()),
                         channel if Some(channel) == forced.as_deref() => shared.on_forced(&text()),
                         channel => {
-                            for name in strangers.channels.get(channel).into_iter().flatten() {
+                            for name in name_channels.channels.get(channel).into_iter().flatten() {
                                 // All waiters here ask, and yield to the waiters before them
                                 // (PROTOCOL.md W6).
                                 shared.notify([name.clone()].into_iter(), WaitEvent::Released);
@@ -473,7 +473,7 @@ async fn serve(shared: &Shared) -> Result<(), String> {
             () = shared.facts.identified() => shared.notify_all(),
             () = &mut replace => return Err("its credentials end soon".into()),
             () = shared.addresses.awaits_move(&dialer) => return Err("the master is elsewhere".into()),
-            () = strangers.delay() => strangers.subscribe(shared, &mut sink).await?,
+            () = name_channels.delay() => name_channels.subscribe(shared, &mut sink).await?,
         }
     }
 }
@@ -493,9 +493,9 @@ impl NameChannels {
             sink.unsubscribe(&channel).await.map_err(|e| e.to_string())?;
         }
         if self.newcomers.is_none()
-            && let Some(ear) = shared.newcomer(&self.channels)
+            && let Some(subscriber) = shared.newcomer(&self.channels)
         {
-            self.newcomers = Some((ear, Box::pin(sleep(CHANNEL_DELAY))));
+            self.newcomers = Some((subscriber, Box::pin(sleep(CHANNEL_DELAY))));
         }
         Ok(())
     }
@@ -508,8 +508,8 @@ impl NameChannels {
     }
 
     async fn subscribe(&mut self, shared: &Shared, sink: &mut PubSubSink) -> Result<(), String> {
-        let Some((ear, _)) = self.newcomers.take() else { return Ok(()) };
-        for name in shared.long_waiting(ear, &self.channels) {
+        let Some((subscriber, _)) = self.newcomers.take() else { return Ok(()) };
+        for name in shared.long_waiting(subscriber, &self.channels) {
             let channel = name.channel();
             if !self.channels.contains_key(&channel) {
                 sink.subscribe(&channel).await.map_err(|e| e.to_string())?;
@@ -529,7 +529,7 @@ impl std::fmt::Debug for State {
 
 #[cfg(test)]
 mod tests {
-    use quorumlock_protocol::{Settings, Wire};
+    use quorumlock_protocol::{Layout, Settings};
     use quorumlock_watchdog::Clock;
 
     use super::*;
@@ -539,7 +539,7 @@ mod tests {
     #[test]
     fn a_handoff_that_nobody_takes_is_given_back_until_its_lease_has_ended() {
         let (clock, settings) = (Clock::manual(), Settings::default());
-        let one = (Wire::Redlock, None);
+        let one = (Layout::Redlock, None);
         let node = redis_master(&["redis://127.0.0.1:1"], one, &settings, &clock).expect("a node");
         let nonce = Nonce::from_u128(7);
         // Outside a runtime nothing can be sent.

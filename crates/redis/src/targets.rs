@@ -83,11 +83,11 @@ pub(crate) fn distinct(targets: Vec<NodeAddr>) -> Result<Vec<NodeAddr>, ConfigEr
         return Err(ConfigError::NoNodes);
     }
     for (i, target) in targets.iter().enumerate() {
-        let is_twin = |other: &&NodeAddr| {
+        let is_same = |other: &&NodeAddr| {
             other.label() == target.label() || other.member() == target.member()
         };
-        if let Some(twin) = targets[..i].iter().find(is_twin) {
-            let (a, b) = (twin.label().to_owned(), target.label().to_owned());
+        if let Some(same) = targets[..i].iter().find(is_same) {
+            let (a, b) = (same.label().to_owned(), target.label().to_owned());
             return Err(ConfigError::SameServer { a, b });
         }
     }

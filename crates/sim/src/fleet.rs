@@ -7,7 +7,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorumlock_core::{Entropy, Environment as Given, Locker};
+use quorumlock_core::{Entropy, Environment as Given, Locker, kind};
+use quorumlock_protocol::Claim;
 use quorumlock_quorum::Quorum;
 
 use super::node::{connect, redis_nodes};
@@ -180,7 +181,7 @@ impl Fleet {
                     return;
                 }
                 let name = format!("name-{}", pick.within(0, names as u64 - 1));
-                let Ok(guard) = locker.lock(&*name).await else {
+                let Ok(guard) = locker.lock::<kind::Lock>(Claim::lock([&*name])).await else {
                     lock(&report).failed += 1;
                     continue;
                 };

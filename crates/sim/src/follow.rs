@@ -254,7 +254,7 @@ fn notification_of(channel: &[u8], payload: &[u8]) -> Option<Notification> {
     }
     let mut parts = text.splitn(3, ' ');
     let nonce = Nonce::parse(parts.next()?)?;
-    let fence = FencingToken::new(parts.next()?.parse().ok()?);
+    let token = FencingToken::new(parts.next()?.parse().ok()?);
     let claim = Claim::of_message(parts.next()?).ok()?;
-    Some(Notification::Handoff(claim, RemoteGrant { nonce, fence }))
+    Some(Notification::Handoff(claim, RemoteGrant { nonce, token }))
 }

@@ -1,13 +1,13 @@
 //! The calm phase, after the faults have stopped: every client gets its locks, and soon.
 
-use quorumlock_core::LockRequest;
-use quorumlock_core::kind::Kind;
-use quorumlock_protocol::{Claim, Name};
+use quorumlock_core::kind::{self, Kind};
+use quorumlock_protocol::Claim;
 
 use super::invariants::{liveness, wake};
 use super::plan::HEALING_ROUNDS;
 use super::time::{MS, Micros, duration};
-use super::workload::{PERMITS, READ_WRITE, WorkTask};
+use super::wanted::Wanted;
+use super::workload::{READ_WRITE, WorkTask};
 
 impl WorkTask {
     /// Runs until this task has had its locks. Waits for `recovered` first, the time by which the
@@ -17,7 +17,7 @@ impl WorkTask {
         // Clients admit nodes only while they use them, so the task keeps using them.
         while strict && self.world.with(|state| state.now) + self.lease < recovered {
             let name = self.name();
-            drop(self.locker.try_lock(&name).await);
+            drop(self.locker.try_lock::<kind::Lock>(Claim::lock([&name])).await);
             tokio::time::sleep(duration(self.dice.within(self.lease / 4, self.lease))).await;
         }
         let now = self.world.with(|state| state.now);
@@ -49,26 +49,23 @@ impl WorkTask {
     /// Takes what is wanted, and releases it. Returns whether the task takes it again at once, as some
     /// tasks do if they `may`; `None` if it did not get it.
     async fn heal_once(&mut self, wanted: &Wanted, may: bool) -> Option<bool> {
-        let queue = wanted.queue()?;
+        let claim = wanted.claim().ok()?;
         match wanted {
-            Wanted::Lock(name) => self.hold_in_healing(self.locker.lock(name), queue, may).await,
-            Wanted::Permit(name) => {
-                self.hold_in_healing(self.locker.permit(name, PERMITS), queue, may).await
-            }
-            Wanted::Read(name) => self.hold_in_healing(self.locker.read(name), queue, may).await,
-            Wanted::Write(name) => self.hold_in_healing(self.locker.write(name), queue, may).await,
+            Wanted::Lock(_) => self.hold_in_healing::<kind::Lock>(claim, may).await,
+            Wanted::Permit(_) => self.hold_in_healing::<kind::Permit>(claim, may).await,
+            Wanted::Read(_) => self.hold_in_healing::<kind::Read>(claim, may).await,
+            Wanted::Write(_) => self.hold_in_healing::<kind::Write>(claim, may).await,
         }
     }
 
-    async fn hold_in_healing<K: Kind>(
-        &mut self,
-        lock: LockRequest<K>,
-        queue: Name,
-        may: bool,
-    ) -> Option<bool> {
+    async fn hold_in_healing<K: Kind>(&mut self, claim: Claim, may: bool) -> Option<bool> {
         let (client, task) = (self.client, self.task);
+        let queue = match claim.slots() {
+            Some(_) => claim.queue(),
+            None => claim.name().clone(),
+        };
         let since = self.world.with(|state| state.waits(&queue, client, task));
-        let guard = match lock.await {
+        let guard = match self.locker.lock::<K>(Ok(claim)).await {
             Ok(guard) => guard,
             Err(error) => {
                 self.world.with(|state| state.unexpected(client, &error));
@@ -89,25 +86,5 @@ impl WorkTask {
         let again = may && self.dice.chance(0.3);
         self.release(guard, attempt).await;
         Some(again)
-    }
-}
-
-/// What a task takes in the healing phase.
-enum Wanted {
-    Lock(String),
-    Permit(String),
-    Read(String),
-    Write(String),
-}
-
-impl Wanted {
-    /// The name of its queue.
-    fn queue(&self) -> Option<Name> {
-        let (Self::Lock(name) | Self::Permit(name) | Self::Read(name) | Self::Write(name)) = self;
-        let name = Name::new(name).ok()?;
-        match self {
-            Self::Permit(_) => Some(Claim::any_slot(name, PERMITS).ok()?.queue()),
-            _ => Some(name),
-        }
     }
 }

@@ -103,6 +103,7 @@ pub mod time;
 pub mod trace;
 #[doc(hidden)]
 pub mod violation;
+mod wanted;
 #[doc(hidden)]
 pub mod wire;
 #[doc(hidden)]

@@ -214,7 +214,7 @@ impl State {
     /// An operator runs the script by hand.
     fn force_release(&mut self, node: usize, claim: &Claim) {
         let name = claim.name();
-        let script = Script::of(&force_release(self.plan.wire, claim));
+        let script = Script::of(&force_release(self.plan.layout, claim));
         let (channel, waiters) = (name.channel(), name.waiters_key());
         let keys = [name.as_str(), name.mark_key(), &channel, &waiters].map(str::as_bytes);
         let now = self.now;

@@ -170,7 +170,7 @@ pub fn redis_nodes(
     let mut dice = Dice::new(plan.seed, 3_000_000 + client as u64);
     let waiter = u128::from(dice.next_u64()) << 64 | u128::from(dice.next_u64());
     SimulatedClient {
-        wire: plan.wire,
+        layout: plan.layout,
         cluster: plan.cluster.as_ref().filter(|_| bound),
         settings: &plan.settings(),
         waiter: Nonce::from_u128(waiter),
@@ -232,13 +232,13 @@ impl Node for SimNode {
     fn regrant(
         &self,
         lease: &LeaseRequest,
-        fence: FencingToken,
+        token: FencingToken,
         lane: Lane,
         to: Responder<Answer<Instant>>,
     ) {
         let request = SimRequest::Regrant(lease.clone());
         let Some((posted, voter)) = self.posted_vote(request) else { return };
-        voter.regrant(lease, fence, lane, self.tap(posted, to));
+        voter.regrant(lease, token, lane, self.tap(posted, to));
     }
 
     fn renew(&self, leases: &[LeaseRequest], lane: Lane, to: Responder<Vec<Answer<Instant>>>) {

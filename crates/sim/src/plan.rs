@@ -3,7 +3,7 @@ use std::time::Duration;
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::MemberList;
 
-use quorumlock_protocol::{Settings, Wire};
+use quorumlock_protocol::{Layout, Settings};
 use quorumlock_watchdog::Clock;
 
 use super::faults::Fault;
@@ -26,7 +26,7 @@ pub struct Plan {
     pub tasks: usize,
     pub names: usize,
     pub kinds: Kinds,
-    pub wire: Wire,
+    pub layout: Layout,
     pub lease: Micros,
     /// The longest lease, without the takeover delay; `None`: twice `lease`.
     pub longest: Option<Micros>,
@@ -136,7 +136,7 @@ impl Plan {
             tasks: dice.within(1, if clients > 4 { 1 } else { 2 }) as usize,
             names: dice.within(1, 2) as usize,
             kinds: Kinds::default(),
-            wire: *dice.pick(&[Wire::Redlock, Wire::Redisson]),
+            layout: *dice.pick(&[Layout::Redlock, Layout::Redisson]),
             lease,
             longest: None,
             takeover_delay: takeover_delay(seed, lease),
@@ -276,7 +276,7 @@ impl Plan {
     }
 
     /// A world in which nothing goes wrong and nothing takes time.
-    pub fn faultless(nodes: usize, wire: Wire, cluster: Option<&ClusterConfig>) -> Self {
+    pub fn faultless(nodes: usize, layout: Layout, cluster: Option<&ClusterConfig>) -> Self {
         Self {
             cluster: cluster.cloned(),
             blank: true,
@@ -290,7 +290,7 @@ impl Plan {
             takeover_delay: 0,
             strict_order: false,
             nodes,
-            wire,
+            layout,
             max_clock_drift: 0.01,
             faults: Vec::new(),
             odds: Odds::default(),
@@ -326,7 +326,7 @@ impl Plan {
             blank: false,
             instant: false,
             scripted: true,
-            ..Self::faultless(nodes, Wire::Redlock, None)
+            ..Self::faultless(nodes, Layout::Redlock, None)
         };
         let cluster = strict.then(|| plan.agreed());
         Self { cluster, ..plan }

@@ -4,8 +4,9 @@
 
 use std::pin::pin;
 
+use quorumlock_core::kind;
 use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::quorum_of;
+use quorumlock_protocol::{Claim, quorum_of};
 
 use super::bug::Bug;
 use super::faults::Fault;
@@ -79,7 +80,7 @@ impl WorkTask {
     async fn take_one_lock(&mut self) {
         let name = self.name();
         let wait = self.dice.within(0, 2 * self.lease);
-        let lock = self.locker.lock(&name).wait(duration(wait));
+        let lock = self.locker.lock::<kind::Lock>(Claim::lock([&name])).wait(duration(wait));
         match lock.await {
             Ok(guard) => {
                 self.world.with(State::see_recovery);

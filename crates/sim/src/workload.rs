@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use quorumlock_core::kind::Kind;
-use quorumlock_core::{Guard, LockRequest, Locker, TryLockRequest};
-use quorumlock_protocol::{Claim, Error, Instant, LossReason, Lost, Name, Owner};
+use quorumlock_core::kind::{self, Kind};
+use quorumlock_core::{Guard, LockRequest, Locker};
+use quorumlock_protocol::{Claim, ConfigError, Error, Instant, LossReason, Lost, Name, Owner};
 
 use super::invariants::{
     check_exclusion, check_re_entry, check_reason, check_takeover, check_told, liveness,
@@ -15,6 +15,7 @@ use super::sometimes::Sometimes;
 use super::time::{MS, Micros, duration, micros};
 use super::trace::Who;
 use super::violation::Violation;
+use super::wanted::Wanted;
 use super::world::{State, World};
 use crate::dice::Dice;
 
@@ -39,9 +40,6 @@ pub struct WorkTask {
 
 /// Begins the names of read-write locks.
 pub const READ_WRITE: &str = "read-write/";
-
-/// How many permits a name has.
-pub const PERMITS: u32 = 2;
 
 pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) {
     let plan = world.with(|state| state.plan.clone());
@@ -93,27 +91,24 @@ impl WorkTask {
         }
         let durations = (lease, limit, wait);
         if self.permits.as_mut().is_some_and(|dice| dice.chance(0.4)) {
-            let requests = (
-                self.locker.permit(&names[0], PERMITS),
-                self.locker.try_permit(&names[0], PERMITS),
-            );
-            return self.take(requests, kind, durations).await;
+            let claim = Wanted::Permit(names[0].clone()).claim();
+            return self.take::<kind::Permit>(claim, kind, durations).await;
         }
         if self.read_write.as_mut().is_some_and(|dice| dice.chance(0.5)) {
             return self.read_or_write(&names[0], kind, durations).await;
         }
-        let requests = (self.locker.lock_all(&names), self.locker.try_lock_all(&names));
-        self.take(requests, kind, durations).await;
+        self.take::<kind::Lock>(Claim::lock(&names), kind, durations).await;
     }
 
-    /// Takes what one of the requests asks for, in the way that `kind` says.
+    /// Takes what is claimed, in the way that `kind` says.
     async fn take<K: Kind>(
         &mut self,
-        (lock, attempt): (LockRequest<K>, TryLockRequest<K>),
+        claim: Result<Claim, ConfigError>,
         kind: u64,
         (lease, limit, wait): (Duration, Duration, Duration),
     ) {
-        let (mut lock, mut attempt) = (lock.lease(lease), attempt.lease(lease));
+        let mut attempt = self.locker.try_lock::<K>(claim.clone()).lease(lease);
+        let mut lock = self.locker.lock::<K>(claim).lease(lease);
         let again = lock.clone();
         let who = Who::client(self.client);
         self.world.with(|state| state.note("wants a lease of", who, micros(lease)));
@@ -154,12 +149,12 @@ impl WorkTask {
         let Some(dice) = &mut self.read_write else { return };
         match dice.within(0, 8) {
             0..=4 => {
-                let requests = (self.locker.read(&name), self.locker.try_read(&name));
-                self.take(requests, kind, durations).await;
+                let claim = Wanted::Read(name).claim();
+                self.take::<kind::Read>(claim, kind, durations).await;
             }
             5..=7 => {
-                let requests = (self.locker.write(&name), self.locker.try_write(&name));
-                self.take(requests, kind, durations).await;
+                let claim = Wanted::Write(name).claim();
+                self.take::<kind::Write>(claim, kind, durations).await;
             }
             _ => self.write_then_read(&name, durations).await,
         }
@@ -170,7 +165,9 @@ impl WorkTask {
         name: &str,
         (lease, _, wait): (Duration, Duration, Duration),
     ) {
-        let writer = match self.locker.write(name).lease(lease).wait(wait).await {
+        let claim = Wanted::Write(name.to_owned()).claim();
+        let lock = self.locker.lock::<kind::Write>(claim);
+        let writer = match lock.lease(lease).wait(wait).await {
             Ok(writer) => writer,
             Err(error) => return self.failed(&error),
         };
@@ -221,7 +218,8 @@ impl WorkTask {
     }
 
     async fn enter_twice(&mut self, names: &[String], lease: Duration) {
-        let lock = || self.locker.lock_all(names).lease(lease).owner(&self.owner);
+        let lock =
+            || self.locker.lock::<kind::Lock>(Claim::lock(names)).lease(lease).owner(&self.owner);
         let outer = match lock().wait(duration(self.lease * 3)).await {
             Ok(guard) => guard,
             Err(error) => return self.failed(&error),
@@ -496,8 +494,9 @@ impl State {
 
     pub fn waits(&mut self, queue: &Name, client: usize, task: usize) -> Micros {
         let now = self.now;
-        let twin = |(other, twin, _): &(usize, usize, Micros)| *other == client && *twin != task;
-        if self.workload.queue(queue).waiting.iter().any(twin) {
+        let sibling =
+            |(other, sibling, _): &(usize, usize, Micros)| *other == client && *sibling != task;
+        if self.workload.queue(queue).waiting.iter().any(sibling) {
             self.see(Sometimes::QueuedInProcess);
         }
         self.workload.queue(queue).waiting.push((client, task, now));

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use quorumlock_protocol::{Name, Wire};
+use quorumlock_protocol::{Layout, Name};
 use quorumlock_redis::simulation::{ScriptKind, admission_scripts, kind_of, texts};
 use quorumlock_sim::Dice;
 use quorumlock_sim::lease_command::LeaseCommand;
@@ -41,17 +41,17 @@ fn compare_on(servers: &Servers) {
     let Some(address) = servers.iter().next().and_then(|server| server.addr()) else { return };
     let mut real = Real::connect(address);
     for seed in 0..SEQUENCES {
-        let wire = if seed % 2 == 0 { Wire::Redlock } else { Wire::Redisson };
-        compare(seed, wire, &mut real);
+        let layout = if seed % 2 == 0 { Layout::Redlock } else { Layout::Redisson };
+        compare(seed, layout, &mut real);
     }
 }
 
 /// Sends the same commands to both sides.
-fn compare(seed: u64, wire: Wire, real: &mut Real) {
+fn compare(seed: u64, layout: Layout, real: &mut Real) {
     let mut dice = Dice::new(seed, 7);
     real.ask(&["REPLICAOF".into(), "NO".into(), "ONE".into()]);
     real.ask(&["FLUSHALL".into()]);
-    let mut simulated = Simulated::new(wire, real.has("DELIFEQ"));
+    let mut simulated = Simulated::new(layout, real.has("DELIFEQ"));
     let lives = [real.life(), simulated.server.run_identity.id()];
     let mut trace = Vec::new();
     // In some sequences both become replicas half-way.
@@ -61,14 +61,14 @@ fn compare(seed: u64, wire: Wire, real: &mut Real) {
             real.ask(&["REPLICAOF".into(), "127.0.0.1".into(), "1".into()]);
             simulated.server.run_identity.demote();
         }
-        let command = draw(&mut dice, wire);
+        let command = draw(&mut dice, layout);
         let of = |life: &str| -> Vec<Vec<u8>> {
             command.iter().map(|arg| replace(arg, b"@LIFE@", life.as_bytes())).collect()
         };
         let (one, other) = (real.ask(&of(&lives[0])), simulated.ask(&of(&lives[1])));
         trace.push(format!("{} -> {one:?} | {other:?}", shown(&command)));
         let same = same(&command, &one, &other);
-        assert!(same, "seed {seed}, {wire:?}:\n{}", trace.join("\n"));
+        assert!(same, "seed {seed}, {layout:?}:\n{}", trace.join("\n"));
     }
 }
 
@@ -126,9 +126,9 @@ fn millis(text: &[u8]) -> Option<i64> {
 }
 
 /// Draws a command: one that clients or scripts send, on few keys, so that they meet.
-fn draw(dice: &mut Dice, wire: Wire) -> Vec<Vec<u8>> {
+fn draw(dice: &mut Dice, layout: Layout) -> Vec<Vec<u8>> {
     if dice.chance(0.5) {
-        return draw_script(dice, wire);
+        return draw_script(dice, layout);
     }
     let key = dice.pick(&["a", "b", "c"]).to_string();
     let text = |dice: &mut Dice| dice.pick(&["x", "y", "17", "m", ""]).to_string();
@@ -185,8 +185,8 @@ fn restore(dice: &mut Dice, key: &str) -> Vec<Vec<u8>> {
 }
 
 /// Draws a call of a script that ships, with arguments as clients send them.
-fn draw_script(dice: &mut Dice, wire: Wire) -> Vec<Vec<u8>> {
-    let mut all = texts(wire);
+fn draw_script(dice: &mut Dice, layout: Layout) -> Vec<Vec<u8>> {
+    let mut all = texts(layout);
     all.extend(
         [
             admission_scripts::NOTE,
@@ -201,7 +201,7 @@ fn draw_script(dice: &mut Dice, wire: Wire) -> Vec<Vec<u8>> {
     let name = Name::new(if dice.chance(0.5) { "a" } else { "b" }).unwrap();
     let (mark, channel, waiters) = (name.mark_key().to_owned(), name.channel(), name.waiters_key());
     let record = "quorumlock:test:node".to_owned();
-    let (name, nonce, other) = (name.as_str().to_owned(), nonce(dice, wire), nonce(dice, wire));
+    let (name, nonce, other) = (name.as_str().to_owned(), nonce(dice, layout), nonce(dice, layout));
     let ttl = dice.pick(&["60000", "90000"]).to_string();
     let token = dice.pick(&["0", "63", "1000", "1790000000000031"]).to_string();
     let one = "1".to_owned();
@@ -281,10 +281,10 @@ fn eval(text: String, keys: &[String], args: Vec<String>) -> Vec<Vec<u8>> {
     words.into_iter().map(String::into_bytes).collect()
 }
 
-fn nonce(dice: &mut Dice, wire: Wire) -> String {
+fn nonce(dice: &mut Dice, layout: Layout) -> String {
     let bits = quorumlock_protocol::Nonce::from_u128(1 + dice.index(3) as u128);
-    match wire {
-        Wire::Redlock => bits.to_string(),
+    match layout {
+        Layout::Redlock => bits.to_string(),
         _ => format!("{}:7", bits.hyphenated()),
     }
 }
@@ -297,8 +297,8 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn new(wire: Wire, has_delifeq: bool) -> Self {
-        let plan = Plan::faultless(1, wire, None);
+    fn new(layout: Layout, has_delifeq: bool) -> Self {
+        let plan = Plan::faultless(1, layout, None);
         let mut server = Server::new(0, &plan, None, &mut Dice::new(0, 0));
         server.has_delifeq = has_delifeq;
         Self { server, peer: Peer::new(0, 0), start: Start::now() }

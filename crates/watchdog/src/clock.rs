@@ -209,10 +209,10 @@ mod tests {
     #[test]
     fn a_manual_clock_moves_only_when_told_and_for_all_its_clones() {
         let clock = Clock::manual();
-        let twin = clock.clone();
-        let before = twin.now();
+        let copy = clock.clone();
+        let before = copy.now();
         clock.advance(Duration::from_secs(3));
-        assert_eq!(twin.now().since(before), Duration::from_secs(3));
+        assert_eq!(copy.now().since(before), Duration::from_secs(3));
     }
 
     #[test]

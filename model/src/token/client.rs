@@ -192,7 +192,7 @@ impl<const N: usize> Client<N> {
     pub(super) fn close<const K: usize>(&mut self, world: &World<'_, N, K>) {
         let Some(mut decision) = self.decision.take() else { return };
         let phase = match decision.close() {
-            Step::Won(grant) => Phase::Returned(grant.fence.get() as u8),
+            Step::Won(grant) => Phase::Returned(grant.token.get() as u8),
             _ => Phase::Failed,
         };
         if phase != Phase::Failed {

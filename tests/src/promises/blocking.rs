@@ -15,12 +15,12 @@ pub fn blocking_locks_exclude_each_other(bed: &Testbed) {
     let (ours, other) = (bed.blocking(), bed.blocking());
     let guard = ours.lock(NAME).lease(LONG_LEASE).acquire().expect("free");
     assert!(other.try_lock(NAME).acquire().expect("an answer").is_none());
-    let fence = guard.token();
-    let holder = other.holder(NAME).expect("an answer").expect("held");
+    let token = guard.token();
+    let holder = other.mutex(NAME).holder().expect("an answer").expect("held");
     assert!(holder.has(guard.nonce()), "{holder:?} is not {:?}", guard.nonce());
     guard.unlock().expect("unlocked");
     let next = other.lock(NAME).wait(MAX_WAIT).acquire().expect("free");
-    assert!(next.token() > fence);
+    assert!(next.token() > token);
 }
 
 /// A blocking holder keeps an async caller out.
@@ -65,9 +65,9 @@ pub fn a_blocking_wait_ends_at_its_bound_or_by_a_release(bed: &Testbed) {
         told.send(guard.token()).expect("heard");
     });
     in_a_runtime(bed.awaits_waiters(NAME));
-    let fence = guard.token();
+    let token = guard.token();
     drop(guard);
-    assert!(got_in.recv_timeout(MAX_WAIT).expect("woken") > fence);
+    assert!(got_in.recv_timeout(MAX_WAIT).expect("woken") > token);
     waiter.join().expect("no panic");
 }
 
@@ -89,7 +89,7 @@ pub fn a_blocking_mutex_runs_work_renews_and_tells_of_its_loss(bed: &Testbed) {
     guard.renew().expect("renewed");
     assert!(guard.is_valid() && !guard.is_at_risk());
     let token = guard.cancellation_token();
-    assert!(ours.force_unlock(NAME).expect("an answer"));
+    assert!(ours.mutex(NAME).force_unlock().expect("an answer"));
     let refused = guard.renew().expect_err("lost");
     assert!(matches!(refused, Error::Lost(_)), "{refused:?}");
     assert_eq!(guard.lost().expect("told").why, guard.loss_ahead());

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use quorumlock::{ConfigError, Error, Leadership, Locker};
 use tokio::sync::{mpsc, watch};
 
@@ -44,7 +45,11 @@ pub async fn an_observer_follows_the_leaders(bed: &Testbed) {
     let (first, second, other) =
         (candidate(bed, "first"), candidate(bed, "second"), candidate(bed, "observer"));
     let mut observer = other.election(NAME).observe();
-    let mut seen = async || match within("a change", observer.next()).await.expect("an answer") {
+    let mut seen = async || match within("a change", observer.next())
+        .await
+        .expect("no end")
+        .expect("an answer")
+    {
         Leadership::Leader(leader) => leader.label.expect("a label"),
         Leadership::Nobody => "nobody".to_owned(),
         other => panic!("{other:?}"),
@@ -64,7 +69,8 @@ pub async fn an_observer_follows_the_leaders(bed: &Testbed) {
     assert_eq!(seen().await, "nobody");
     other.close().await;
     let closed = within("the end", observer.next()).await;
-    assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
+    assert!(matches!(closed, Some(Err(Error::Closed))), "{closed:?}");
+    assert!(within("the end", observer.next()).await.is_none(), "an error ends it");
 }
 
 /// While the nodes do not answer, nobody knows who leads.
@@ -75,7 +81,7 @@ pub async fn an_observer_says_when_it_does_not_know(bed: &Testbed) {
     // A slow answer is none, too: the observer says so, and goes on.
     let mut seen = async |expected: fn(&Leadership) -> bool| {
         within("it is seen", async {
-            while !expected(&observer.next().await.expect("an answer")) {}
+            while !expected(&observer.next().await.expect("no end").expect("an answer")) {}
         })
         .await;
     };
@@ -108,7 +114,7 @@ pub async fn a_leader_that_lost_campaigns_again(bed: &Testbed) {
         }
     });
     let first = within("nobody leads", terms.recv()).await.expect("it leads");
-    assert!(other.force_unlock(NAME).await.expect("an answer"));
+    assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     let second = within("it leads again", terms.recv()).await.expect("it leads");
     assert!(second > first, "terms grow");
     finish.send_replace(second.get());

@@ -16,19 +16,22 @@ const LEASE: Duration = Duration::from_secs(30);
 pub async fn a_holder_hears_of_a_forced_unlock_at_once(bed: &Testbed) {
     let (locker, other) = (bed.locker(), bed.locker());
     let lock = within("free", locker.lock(NAME).lease(LEASE)).await.expect("granted");
-    let set = within("free", locker.lock_all(["{a}1", "{a}2"]).lease(LEASE)).await.expect("free");
-    let permit = within("free", locker.permit("pool", 2).lease(LEASE)).await.expect("granted");
-    let reader = within("free", locker.read("catalog").lease(LEASE)).await.expect("granted");
+    let set = within("free", locker.lock(["{a}1", "{a}2"]).lease(LEASE)).await.expect("free");
+    let permit =
+        within("free", locker.semaphore("pool", 2).acquire().lease(LEASE)).await.expect("granted");
+    let reader =
+        within("free", locker.rw_lock("catalog").read().lease(LEASE)).await.expect("granted");
     let kept = within("free", locker.lock("kept").lease(LEASE)).await.expect("granted");
-    let second = within("free", other.read("catalog").lease(LEASE)).await.expect("granted");
+    let second =
+        within("free", other.rw_lock("catalog").read().lease(LEASE)).await.expect("granted");
     for nonce in [lock.nonce(), second.nonce()] {
         awaits_listener(bed, nonce).await;
     }
 
     let watch = Stopwatch::start();
     // The unlock itself waits for the nodes that do not answer.
-    let (was_held, (lost, took)) = tokio::join!(other.force_unlock(NAME), async {
-        (within("the bad news", lock.lost()).await, watch.elapsed())
+    let (was_held, (lost, took)) = tokio::join!(other.mutex(NAME).force_unlock(), async {
+        (within("the loss", lock.lost()).await, watch.elapsed())
     });
     assert!(was_held.expect("an answer"));
     assert!(took < LEASE / 10, "{took:?}");
@@ -41,7 +44,7 @@ pub async fn a_holder_hears_of_a_forced_unlock_at_once(bed: &Testbed) {
     let (pool, catalog) = (other.semaphore("pool", 2), other.rw_lock("catalog"));
     let watch = Stopwatch::start();
     let (of_set, of_permit, of_readers, ()) = tokio::join!(
-        other.force_unlock("{a}2"),
+        other.mutex("{a}2").force_unlock(),
         pool.force_release(permit.slot()),
         catalog.force_unlock(),
         async {
@@ -65,8 +68,9 @@ pub fn a_blocking_holder_hears_of_a_forced_unlock(bed: &Testbed) {
     in_a_runtime(awaits_listener(bed, nonce));
     let (watch, other) = (Stopwatch::start(), bed.blocking());
     std::thread::scope(|threads| {
-        threads.spawn(|| assert!(other.force_unlock(NAME).expect("an answer"), "it was held"));
-        let lost = guard.lost().expect("the bad news");
+        threads
+            .spawn(|| assert!(other.mutex(NAME).force_unlock().expect("an answer"), "it was held"));
+        let lost = guard.lost().expect("the loss");
         assert!(watch.elapsed() < LEASE / 10, "{:?}", watch.elapsed());
         assert_eq!(lost.why, LossReason::Forced);
     });
@@ -93,7 +97,7 @@ pub async fn a_forged_message_ends_no_lock(bed: &Testbed) {
     assert!(watch.elapsed() < LEASE / 10, "{:?}", watch.elapsed());
     for guard in [guard, limited] {
         guard.check().expect("held");
-        assert!(locker.is_locked(guard.name()).await.expect("an answer"));
+        assert!(locker.mutex(guard.name()).is_locked().await.expect("an answer"));
         guard.unlock().await.expect("held until here");
     }
 }

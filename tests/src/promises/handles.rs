@@ -13,20 +13,20 @@ use crate::{MAX_WAIT, Testbed, eventually, within};
 /// Handles and requests of one name are one lock, whichever of them takes it.
 pub async fn a_mutex_is_the_lock_of_its_name(bed: &Testbed) {
     let (ours, other) = (bed.locker().mutex(NAME), bed.locker().mutex(NAME));
-    let twin = ours.clone();
+    let clone = ours.clone();
     assert_eq!(ours.name(), NAME);
     let guard = ours.lock().lease(LONG_LEASE).await.expect("free");
-    for mutex in [&twin, &other] {
+    for mutex in [&clone, &other] {
         assert!(mutex.try_lock().await.expect("an answer").is_none());
         let late = within("the timeout", mutex.lock().wait(Duration::from_millis(50))).await;
         assert!(late.expect_err("held").is_busy());
     }
     let waiter = tokio::spawn(async move { other.lock().wait(MAX_WAIT).await });
     bed.awaits_waiters(NAME).await;
-    let fence = guard.token();
+    let token = guard.token();
     guard.unlock().await.expect("unlocked");
     let next = within("its turn", waiter).await.expect("no panic").expect("free");
-    assert!(next.token() > fence);
+    assert!(next.token() > token);
     drop(next);
 
     let nameless = bed.locker().mutex("");
@@ -71,18 +71,20 @@ pub async fn a_prefix_is_a_part_of_every_name(bed: &Testbed) {
     let guard = ours.lock("x").lease(LONG_LEASE).owner(&owner).await.expect("free");
     assert_eq!(guard.name(), "app:x");
     assert_eq!(ours.mutex("x").name(), "app:x");
-    let holder = plain.holder("app:x").await.expect("an answer").expect("held");
+    let holder = plain.mutex("app:x").holder().await.expect("an answer").expect("held");
     assert!(holder.has(guard.nonce()), "{holder:?}");
-    assert!(!plain.is_locked("x").await.expect("an answer"));
-    assert!(ours.is_locked("x").await.expect("an answer"));
-    assert!(ours.holder("x").await.expect("an answer").is_some_and(|it| it.has(guard.nonce())));
-    assert!(ours.is_held_by("x", &owner).await.expect("an answer"));
+    assert!(!plain.mutex("x").is_locked().await.expect("an answer"));
+    assert!(ours.mutex("x").is_locked().await.expect("an answer"));
+    assert!(
+        ours.mutex("x").holder().await.expect("an answer").is_some_and(|it| it.has(guard.nonce()))
+    );
+    assert!(ours.mutex("x").is_held_by(&owner).await.expect("an answer"));
     assert!(ours.mutex("x").try_lock().await.expect("an answer").is_none());
     assert!(plain.try_lock("app:x").await.expect("an answer").is_none());
     let again = ours.lock("x").owner(&owner).await.expect("ours");
     assert_eq!(again.token(), guard.token());
     drop(again);
-    assert!(ours.force_unlock("x").await.expect("an answer"));
+    assert!(ours.mutex("x").force_unlock().await.expect("an answer"));
     drop(guard);
     let next = within("free", plain.lock("app:x")).await.expect("free");
     assert!(ours.try_lock("x").run(async |_| ()).await.expect("an answer").is_none());
@@ -116,7 +118,7 @@ pub async fn a_cancellation_token_ends_with_the_hold(bed: &Testbed) {
     let guard = ours.lock(NAME).lease(SHORT_LEASE * 2).await.expect("free");
     let (token, watched) = (guard.cancellation_token(), guard.view().cancellation_token());
     assert!(!token.is_cancelled());
-    assert!(other.force_unlock(NAME).await.expect("an answer"));
+    assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     within("the loss", token.cancelled()).await;
     assert!(watched.is_cancelled() && !guard.is_valid());
     assert!(guard.cancellation_token().is_cancelled(), "late tokens begin cancelled");
@@ -141,7 +143,7 @@ pub async fn a_watch_resolves_with_the_loss(bed: &Testbed) {
     let view = guard.view();
     let waiting = tokio::spawn(view.clone().into_future());
     assert!(view.is_valid());
-    assert!(other.force_unlock(NAME).await.expect("an answer"));
+    assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     let lost = within("the loss", waiting).await.expect("no panic");
     assert_eq!(lost.name.as_str(), NAME);
     assert!(!view.is_valid() && !guard.is_valid());

@@ -20,19 +20,19 @@ pub async fn tasks_of_one_process_take_over_in_order_with_tokens_of_their_own(be
         let mut waiting: Vec<_> = (0..6).map(|_| queued(&locker, LONG_LEASE)).collect();
         let mut handed = 0;
         for next in &mut waiting {
-            let (fence, view, before) = (guard.token(), guard.view(), id(&locker).await);
+            let (token, view, before) = (guard.token(), guard.view(), id(&locker).await);
             guard.unlock().await.expect("held");
             let why = view.check().expect_err("its hold has ended").why;
             assert_eq!(why, LossReason::Released);
             guard = within("its turn", next).await.expect("free");
             guard.check().expect("held");
-            assert!(guard.token() > fence, "{} after {fence}", guard.token());
+            assert!(guard.token() > token, "{} after {token}", guard.token());
             handed += u32::from(id(&locker).await == before);
         }
-        let fence = guard.token();
+        let token = guard.token();
         guard.unlock().await.expect("held");
         let other = within("free", bed.locker().lock(NAME)).await.expect("free");
-        assert!(other.token() > fence, "{} after {fence}: no token is given twice", other.token());
+        assert!(other.token() > token, "{} after {token}: no token is given twice", other.token());
         other.unlock().await.expect("held");
         (handed > 0).then_some(())
     })
@@ -143,5 +143,5 @@ fn queued(locker: &Locker, lease: Duration) -> Queued {
 
 /// The id of the holder, as the nodes report it.
 async fn id(locker: &Locker) -> Option<String> {
-    locker.holder(NAME).await.expect("an answer").map(|holder| holder.id)
+    locker.mutex(NAME).holder().await.expect("an answer").map(|holder| holder.id)
 }

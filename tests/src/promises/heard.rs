@@ -32,23 +32,27 @@ pub async fn all_waiters_of_each_kind_hear_in_turn(bed: &Testbed) {
         ("heard/lock", ["{heard}/a", "{heard}/b"], "heard/permit", "heard/both");
     let holder = locker();
     let lock = holder.lock(locks).lease(LONG_LEASE).await.expect("free");
-    let set = holder.lock_all(sets).lease(LONG_LEASE).await.expect("free");
-    let permit = holder.permit(permits, 1).lease(LONG_LEASE).await.expect("free");
-    let writer = holder.write(both).lease(LONG_LEASE).await.expect("free");
+    let set = holder.lock(sets).lease(LONG_LEASE).await.expect("free");
+    let permit = holder.semaphore(permits, 1).acquire().lease(LONG_LEASE).await.expect("free");
+    let writer = holder.rw_lock(both).write().lease(LONG_LEASE).await.expect("free");
     let mut waiting: Vec<JoinHandle<Result<(), Error>>> = Vec::new();
     for locker in [locker(), locker(), locker()] {
         for _ in 0..2 {
             let ours = locker.clone();
             waiting.push(tokio::spawn(async move { ours.lock(locks).await?.unlock().await }));
             let ours = locker.clone();
-            waiting.push(tokio::spawn(async move { ours.lock_all(sets).await?.unlock().await }));
+            waiting.push(tokio::spawn(async move { ours.lock(sets).await?.unlock().await }));
+            let ours = locker.clone();
+            waiting.push(tokio::spawn(async move {
+                ours.semaphore(permits, 1).acquire().await?.unlock().await
+            }));
             let ours = locker.clone();
             waiting
-                .push(tokio::spawn(async move { ours.permit(permits, 1).await?.unlock().await }));
+                .push(tokio::spawn(async move { ours.rw_lock(both).read().await?.unlock().await }));
             let ours = locker.clone();
-            waiting.push(tokio::spawn(async move { ours.read(both).await?.unlock().await }));
-            let ours = locker.clone();
-            waiting.push(tokio::spawn(async move { ours.write(both).await?.unlock().await }));
+            waiting.push(tokio::spawn(
+                async move { ours.rw_lock(both).write().await?.unlock().await },
+            ));
         }
     }
     tokio::time::sleep(WAIT / 3).await;
@@ -82,21 +86,22 @@ async fn kinds_hear(whose: &str, holder: Locker, waiter: Locker) {
     let held = (
         holder.lock(&lock).lease(lease).await.expect("free"),
         holder.lock(&set[1]).lease(lease).await.expect("free"),
-        holder.write(&read).lease(lease).await.expect("free"),
-        holder.read(&write).lease(lease).await.expect("free"),
-        holder.permit(&permit, 1).lease(lease).await.expect("free"),
+        holder.rw_lock(&read).write().lease(lease).await.expect("free"),
+        holder.rw_lock(&write).read().lease(lease).await.expect("free"),
+        holder.semaphore(&permit, 1).acquire().lease(lease).await.expect("free"),
         holder.election(&election).campaign().lease(lease).await.expect("free"),
     );
     let w = waiter.clone();
     let waits_for_lock = tokio::spawn(async move { w.lock(&lock).await?.unlock().await });
     let w = waiter.clone();
-    let waits_for_set = tokio::spawn(async move { w.lock_all(&set).await?.unlock().await });
+    let waits_for_set = tokio::spawn(async move { w.lock(&set).await?.unlock().await });
     let w = waiter.clone();
-    let reader = tokio::spawn(async move { w.read(&read).await?.unlock().await });
+    let reader = tokio::spawn(async move { w.rw_lock(&read).read().await?.unlock().await });
     let w = waiter.clone();
-    let writer = tokio::spawn(async move { w.write(&write).await?.unlock().await });
+    let writer = tokio::spawn(async move { w.rw_lock(&write).write().await?.unlock().await });
     let w = waiter.clone();
-    let waits_for_permit = tokio::spawn(async move { w.permit(&permit, 1).await?.unlock().await });
+    let waits_for_permit =
+        tokio::spawn(async move { w.semaphore(&permit, 1).acquire().await?.unlock().await });
     let candidate =
         tokio::spawn(async move { waiter.election(&election).campaign().await?.unlock().await });
     tokio::time::sleep(WAIT).await;

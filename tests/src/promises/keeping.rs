@@ -1,5 +1,6 @@
 //! How long a lease lasts.
 
+use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -90,13 +91,58 @@ pub async fn a_hold_lasts_for_at_least_its_time(bed: &Testbed) {
     }
 }
 
+/// So does a hold of every other kind, one that its owner entered again, and one of a writer that became a
+/// reader.
+pub async fn a_hold_of_each_kind_lasts_for_at_least_its_time(bed: &Testbed) {
+    let least = RENEWED_LEASE * 2;
+    let (ours, other) = (bed.locker(), bed.locker());
+    let held = Stopwatch::start();
+    let permit = ours.semaphore("permit", 1).acquire().lease(RENEWED_LEASE).hold_at_least(least);
+    let reader = ours.rw_lock("reader").read().lease(RENEWED_LEASE).hold_at_least(least);
+    let writer = ours.rw_lock("writer").write().lease(RENEWED_LEASE).hold_at_least(least);
+    let owner = Owner::new();
+    let outer = ours.lock("owner").lease(RENEWED_LEASE).owner(&owner);
+    let (permit, reader, writer, outer) = tokio::join!(
+        permit.into_future(),
+        reader.into_future(),
+        writer.into_future(),
+        outer.into_future()
+    );
+    let outer = outer.expect("granted");
+    let inner = ours.lock("owner").owner(&owner).hold_at_least(least).await.expect("its own");
+    let downgraded = writer.expect("granted").downgrade().await.expect("a reader");
+    drop((permit.expect("granted"), reader.expect("granted"), inner, outer, downgraded));
+
+    let check = |what: &str| {
+        assert!(held.elapsed() >= least, "{what} is free after {:?}", held.elapsed());
+    };
+    tokio::join!(
+        async {
+            drop(within("the permit", other.semaphore("permit", 1).acquire()).await.expect("free"));
+            check("the permit");
+        },
+        async {
+            drop(within("the reader's", other.rw_lock("reader").write()).await.expect("free"));
+            check("the reader's lock");
+        },
+        async {
+            drop(within("the writer's", other.rw_lock("writer").write()).await.expect("free"));
+            check("the writer's lock");
+        },
+        async {
+            drop(within("the owner's", other.lock("owner")).await.expect("free"));
+            check("the owner's lock");
+        },
+    );
+}
+
 /// A lock that is lost meanwhile is not kept, and the unlock says so.
 pub async fn a_lost_hold_is_kept_no_longer(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let forever = Duration::from_secs(3_600);
     let guard = ours.lock(NAME).lease(RENEWED_LEASE).hold_at_least(forever).await.expect("free");
     let unlocked = tokio::spawn(guard.unlock());
-    assert!(other.force_unlock(NAME).await.expect("an answer"), "it was held");
+    assert!(other.mutex(NAME).force_unlock().await.expect("an answer"), "it was held");
     let told = within("its loss", unlocked).await.expect("no panic");
     assert!(matches!(told, Err(Error::Lost(_))), "{told:?}");
     drop(within("a free lock", other.lock(NAME)).await.expect("granted"));

@@ -19,7 +19,7 @@ fn key(nonce: Nonce) -> String {
 async fn label(locker: &Locker, name: &str) -> Option<String> {
     let label = |holder: Option<Holder>| holder.expect("held").label;
     eventually("the label", async || {
-        locker.holder(name).await.map(label).expect("an answer").map(Some)
+        locker.mutex(name).holder().await.map(label).expect("an answer").map(Some)
     })
     .await
 }
@@ -31,11 +31,14 @@ pub async fn a_holder_has_the_label_of_its_locker(bed: &Testbed) {
     let two = within("free", theirs.lock("invoice/8").lease(LONG_LEASE)).await.expect("granted");
     assert_eq!(label(&asks, NAME).await.as_deref(), Some("ours é"));
     assert_eq!(label(&asks, "invoice/8").await.as_deref(), Some("theirs"));
-    let permit = within("free", theirs.permit("p", 2).lease(LONG_LEASE)).await.expect("granted");
+    let permit = within("free", theirs.semaphore("p", 2).acquire().lease(LONG_LEASE))
+        .await
+        .expect("granted");
     let holders = asks.semaphore("p", 2).holders().await.expect("an answer");
     let holder = holders[usize::from(permit.slot())].as_ref().expect("held");
     assert_eq!(holder.label.as_deref(), Some("theirs"));
-    let writer = within("free", ours.write("rw").lease(LONG_LEASE)).await.expect("granted");
+    let writer =
+        within("free", ours.rw_lock("rw").write().lease(LONG_LEASE)).await.expect("granted");
     let holder = asks.rw_lock("rw").holder().await.expect("an answer").expect("held");
     assert_eq!(holder.label.as_deref(), Some("ours é"));
     for node in bed.live().await {
@@ -49,7 +52,7 @@ pub async fn a_holder_has_the_label_of_its_locker(bed: &Testbed) {
 pub async fn the_default_label_is_the_machine_and_the_process(bed: &Testbed) {
     let (silent, default) = (labelled(bed, ""), bed.locker());
     let guard = within("free", silent.lock(NAME).lease(LONG_LEASE)).await.expect("granted");
-    let holder = default.holder(NAME).await.expect("an answer").expect("held");
+    let holder = default.mutex(NAME).holder().await.expect("an answer").expect("held");
     assert!(holder.has(guard.nonce()));
     assert_eq!(holder.label, None);
     for node in bed.live().await {

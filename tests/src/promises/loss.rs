@@ -20,7 +20,10 @@ pub async fn a_paused_holder_is_told_when_it_wakes(bed: &Testbed) {
     holder.resume();
     assert!(!holder.believes().await, "two holders: {guard:?} and the one that was paused");
     assert!(!holder.unlock().await, "it unlocked what it did not hold");
-    assert!(locker.is_locked(NAME).await.expect("an answer"), "a late release took the lock away");
+    assert!(
+        locker.mutex(NAME).is_locked().await.expect("an answer"),
+        "a late release took the lock away"
+    );
     guard.check().expect("still held");
     guard.unlock().await.expect("still held");
 }
@@ -32,7 +35,7 @@ pub async fn a_holder_is_told_before_another_may_win(bed: &Testbed) {
     for part in [0.85, 0.98, 1.0, 1.15] {
         // This locker asks often and is connected, so it asks as soon as the nodes answer again.
         let other = bed.build(bed.builder().answer_timeout(Duration::from_millis(100)));
-        eventually("connected", async || other.is_locked(NAME).await.ok()).await;
+        eventually("connected", async || other.mutex(NAME).is_locked().await.ok()).await;
         let ours = bed.locker();
         let guard = within("a free lock", ours.lock(NAME).lease(lease)).await.expect("free");
         bed.pause_all();
@@ -54,7 +57,7 @@ pub async fn a_holder_is_told_before_another_may_win(bed: &Testbed) {
             () = tokio::time::sleep(lease) => false,
         };
         if lost {
-            let lost = within("the bad news", guard.lost()).await;
+            let lost = within("the loss", guard.lost()).await;
             assert!(matches!(lost.why, LossReason::WindowShut | LossReason::Gone), "{lost:?}");
         }
         drop(guard);
@@ -82,7 +85,7 @@ pub async fn a_deleted_key_is_missed_at_the_next_renewal(bed: &Testbed) {
     for node in bed.live().await {
         node.ask::<i64>(&["DEL", NAME]).await;
     }
-    let lost = within("the bad news", guard.lost()).await;
+    let lost = within("the loss", guard.lost()).await;
     assert_eq!(lost.why, LossReason::Gone);
     assert!(view.check().is_err(), "all views know");
     assert!(guard.run(async {}).await.is_err(), "no work without lock");

@@ -21,26 +21,40 @@ fn config<T: std::fmt::Debug>(result: Result<T, Error>) -> ConfigError {
 /// Readers do not exclude each other; a writer excludes all, and all exclude it (RW1).
 pub async fn readers_share_what_a_writer_has_alone(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
-    let first = within("free", ours.read(NAME).lease(LONG_LEASE)).await.expect("free");
-    let second = within("shared", other.read(NAME).lease(LONG_LEASE)).await.expect("shared");
-    let third = ours.try_read(NAME).lease(LONG_LEASE).await.expect("an answer").expect("shared");
+    let first = within("free", ours.rw_lock(NAME).read().lease(LONG_LEASE)).await.expect("free");
+    let second =
+        within("shared", other.rw_lock(NAME).read().lease(LONG_LEASE)).await.expect("shared");
+    let third =
+        ours.rw_lock(NAME).try_read().lease(LONG_LEASE).await.expect("an answer").expect("shared");
     assert!(first.nonce() != third.nonce() && first.token() != second.token());
     for locker in [&ours, &other] {
-        assert!(locker.try_write(NAME).await.expect("an answer").is_none(), "beside readers");
+        assert!(
+            locker.rw_lock(NAME).try_write().await.expect("an answer").is_none(),
+            "beside readers"
+        );
     }
     for reader in [first, second] {
         reader.unlock().await.expect("held");
-        assert!(ours.try_write(NAME).await.expect("an answer").is_none(), "beside a reader");
+        assert!(
+            ours.rw_lock(NAME).try_write().await.expect("an answer").is_none(),
+            "beside a reader"
+        );
     }
     third.unlock().await.expect("held");
-    let writer = within("free", other.write(NAME).lease(LONG_LEASE)).await.expect("free");
+    let writer = within("free", other.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
     assert_eq!(writer.name(), NAME);
     for locker in [&ours, &other] {
-        assert!(locker.try_write(NAME).await.expect("an answer").is_none(), "two writers");
-        assert!(locker.try_read(NAME).await.expect("an answer").is_none(), "beside a writer");
+        assert!(
+            locker.rw_lock(NAME).try_write().await.expect("an answer").is_none(),
+            "two writers"
+        );
+        assert!(
+            locker.rw_lock(NAME).try_read().await.expect("an answer").is_none(),
+            "beside a writer"
+        );
     }
     writer.unlock().await.expect("held");
-    drop(within("free", ours.read(NAME)).await.expect("free"));
+    drop(within("free", ours.rw_lock(NAME).read()).await.expect("free"));
     bed.awaits_no_key(NAME).await;
 }
 
@@ -56,7 +70,7 @@ pub async fn a_writer_is_alone_among_many(bed: &Testbed) {
             let (readers, writers, written) = &*inside;
             for round in 0..ROUNDS {
                 if (task + round) % 3 == 0 {
-                    let writer = locker.write(NAME).await.expect("had");
+                    let writer = locker.rw_lock(NAME).write().await.expect("had");
                     assert_eq!(writers.fetch_add(1, Ordering::SeqCst), 0, "two writers");
                     assert_eq!(readers.load(Ordering::SeqCst), 0, "a writer beside a reader");
                     let token = usize::try_from(writer.token().get()).expect("64 bits");
@@ -65,7 +79,7 @@ pub async fn a_writer_is_alone_among_many(bed: &Testbed) {
                     writers.fetch_sub(1, Ordering::SeqCst);
                     writer.unlock().await.expect("held");
                 } else {
-                    let reader = locker.read(NAME).await.expect("had");
+                    let reader = locker.rw_lock(NAME).read().await.expect("had");
                     readers.fetch_add(1, Ordering::SeqCst);
                     assert_eq!(writers.load(Ordering::SeqCst), 0, "a reader beside a writer");
                     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -83,14 +97,15 @@ pub async fn a_writer_is_alone_among_many(bed: &Testbed) {
 }
 
 fn waits_to_read(locker: Locker) -> tokio::task::JoinHandle<Result<quorumlock::ReadGuard, Error>> {
-    tokio::spawn(async move { locker.read(NAME).lease(LONG_LEASE).await })
+    tokio::spawn(async move { locker.rw_lock(NAME).read().lease(LONG_LEASE).await })
 }
 
 /// A writer that leaves lets all readers in that wait, of all processes; the last reader that leaves lets
 /// the writer in (RW3). The leases are longer than the test waits.
 pub async fn a_writer_lets_all_readers_in_and_the_last_reader_a_writer(bed: &Testbed) {
     let holder = bed.locker();
-    let writer = within("free", holder.write(NAME).lease(LONG_LEASE)).await.expect("free");
+    let writer =
+        within("free", holder.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
     let readers: Vec<_> = (0..3).map(|_| waits_to_read(bed.locker())).collect();
     bed.awaits_number_of_waiters(NAME, 3).await;
     writer.unlock().await.expect("held");
@@ -100,7 +115,7 @@ pub async fn a_writer_lets_all_readers_in_and_the_last_reader_a_writer(bed: &Tes
         reading.push(within("to read", reader).await.expect("no panic").expect("granted"));
     }
     let next = bed.locker();
-    let writer = tokio::spawn(async move { next.write(NAME).lease(LONG_LEASE).await });
+    let writer = tokio::spawn(async move { next.rw_lock(NAME).write().lease(LONG_LEASE).await });
     bed.awaits_waiters(NAME).await;
     for reader in reading {
         reader.unlock().await.expect("held");
@@ -118,7 +133,7 @@ pub async fn a_stream_of_readers_keeps_no_writer_out(bed: &Testbed) {
         let (locker, stop, reads) = (bed.locker(), stop.clone(), reads.clone());
         tokio::spawn(async move {
             while !stop.load(Ordering::SeqCst) {
-                let reader = locker.read(NAME).await.expect("had");
+                let reader = locker.rw_lock(NAME).read().await.expect("had");
                 tokio::time::sleep(Duration::from_millis(5 + task)).await;
                 reader.unlock().await.expect("held");
                 reads.fetch_add(1, Ordering::SeqCst);
@@ -128,7 +143,8 @@ pub async fn a_stream_of_readers_keeps_no_writer_out(bed: &Testbed) {
     let stream: Vec<_> = stream.collect();
     let locker = bed.locker();
     for _ in 0..3 {
-        let writer = within("to write", locker.write(NAME).lease(LONG_LEASE)).await.expect("had");
+        let writer =
+            within("to write", locker.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("had");
         writer.unlock().await.expect("held");
         let before = reads.load(Ordering::SeqCst);
         crate::eventually("reads after the write", async || {
@@ -146,18 +162,18 @@ pub async fn a_stream_of_readers_keeps_no_writer_out(bed: &Testbed) {
 /// wait for ever (RW3, G8).
 pub async fn a_read_inside_a_read_passes_a_waiting_writer(bed: &Testbed) {
     let (ours, other, owner) = (bed.locker(), bed.locker(), Owner::new());
-    let read = || ours.read(NAME).lease(LONG_LEASE);
+    let read = || ours.rw_lock(NAME).read().lease(LONG_LEASE);
     let outer = within("free", read().owner(&owner)).await.expect("free");
     let rival = bed.locker();
-    let waiting = tokio::spawn(async move { rival.write(NAME).lease(LONG_LEASE).await });
+    let waiting = tokio::spawn(async move { rival.rw_lock(NAME).write().lease(LONG_LEASE).await });
     crate::eventually("the writer's turn", async || {
-        other.try_read(NAME).await.expect("an answer").is_none().then_some(())
+        other.rw_lock(NAME).try_read().await.expect("an answer").is_none().then_some(())
     })
     .await;
     let own = within("its own", read().owner(&owner)).await.expect("its own");
     assert_eq!((own.nonce(), own.hold_count()), (outer.nonce(), 2));
     let inner = within("beside the outer", read()).await.expect("granted");
-    let tried = ours.try_read(NAME).lease(LONG_LEASE).await.expect("an answer");
+    let tried = ours.rw_lock(NAME).try_read().lease(LONG_LEASE).await.expect("an answer");
     let tried = tried.expect("beside the outer");
     assert!(!waiting.is_finished(), "a writer beside readers");
     for reader in [own, outer, inner, tried] {
@@ -172,14 +188,18 @@ pub async fn a_read_inside_a_read_passes_a_waiting_writer(bed: &Testbed) {
 pub async fn readers_and_writers_are_renewed(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let readers = [
-        within("free", ours.read(NAME).lease(RENEWED_LEASE)).await.expect("free"),
-        within("shared", ours.read(NAME).lease(RENEWED_LEASE)).await.expect("shared"),
+        within("free", ours.rw_lock(NAME).read().lease(RENEWED_LEASE)).await.expect("free"),
+        within("shared", ours.rw_lock(NAME).read().lease(RENEWED_LEASE)).await.expect("shared"),
     ];
-    let writer = within("free", ours.write("another").lease(RENEWED_LEASE)).await.expect("free");
+    let writer =
+        within("free", ours.rw_lock("another").write().lease(RENEWED_LEASE)).await.expect("free");
     let lock = within("free", ours.lock("a lock").lease(RENEWED_LEASE)).await.expect("free");
     tokio::time::sleep(RENEWED_LEASE * 3 / 2).await;
-    assert!(other.try_write(NAME).await.expect("an answer").is_none(), "beside readers");
-    assert!(other.try_read("another").await.expect("an answer").is_none(), "beside a writer");
+    assert!(other.rw_lock(NAME).try_write().await.expect("an answer").is_none(), "beside readers");
+    assert!(
+        other.rw_lock("another").try_read().await.expect("an answer").is_none(),
+        "beside a writer"
+    );
     for reader in readers {
         reader.renew().await.expect("renewed");
         reader.unlock().await.expect("held");
@@ -192,10 +212,10 @@ pub async fn readers_and_writers_are_renewed(bed: &Testbed) {
 /// A downgrade leaves no gap: other readers join, and no writer comes in between. The token stays (RW4).
 pub async fn a_downgraded_writer_reads_on(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
-    let writer = within("free", ours.write(NAME).lease(SHORT_LEASE)).await.expect("free");
+    let writer = within("free", ours.rw_lock(NAME).write().lease(SHORT_LEASE)).await.expect("free");
     let (token, nonce) = (writer.token(), writer.nonce());
     let rival = bed.locker();
-    let waiting = tokio::spawn(async move { rival.write(NAME).lease(LONG_LEASE).await });
+    let waiting = tokio::spawn(async move { rival.rw_lock(NAME).write().lease(LONG_LEASE).await });
     bed.awaits_waiters(NAME).await;
     let reader = within("downgraded", writer.downgrade()).await.expect("held");
     assert_eq!((reader.token(), reader.nonce()), (token, nonce));
@@ -207,11 +227,12 @@ pub async fn a_downgraded_writer_reads_on(bed: &Testbed) {
     let writer = within("to write", waiting).await.expect("no panic").expect("granted");
     assert!(writer.token() > token);
     let reader = within("downgraded", writer.downgrade()).await.expect("held");
-    let joins = within("shared", other.read(NAME).lease(LONG_LEASE)).await.expect("shared");
-    assert!(ours.try_write(NAME).await.expect("an answer").is_none(), "beside readers");
+    let joins =
+        within("shared", other.rw_lock(NAME).read().lease(LONG_LEASE)).await.expect("shared");
+    assert!(ours.rw_lock(NAME).try_write().await.expect("an answer").is_none(), "beside readers");
     drop(reader);
     joins.unlock().await.expect("held");
-    let writer = within("free", ours.write(NAME)).await.expect("free");
+    let writer = within("free", ours.rw_lock(NAME).write()).await.expect("free");
     assert!(writer.token() > token);
     writer.unlock().await.expect("held");
     bed.awaits_no_key(NAME).await;
@@ -221,16 +242,18 @@ pub async fn a_downgraded_writer_reads_on(bed: &Testbed) {
 pub async fn an_owner_enters_in_one_mode(bed: &Testbed) {
     let locker = bed.locker();
     let owner = Owner::new();
-    let outer = within("free", locker.read(NAME).owner(&owner)).await.expect("free");
-    let inner = within("its own", locker.read(NAME).owner(&owner)).await.expect("its own");
+    let outer = within("free", locker.rw_lock(NAME).read().owner(&owner)).await.expect("free");
+    let inner =
+        within("its own", locker.rw_lock(NAME).read().owner(&owner)).await.expect("its own");
     assert_eq!((inner.token(), inner.hold_count()), (outer.token(), 2));
-    let upgrade = locker.write(NAME).owner(&owner).await;
+    let upgrade = locker.rw_lock(NAME).write().owner(&owner).await;
     assert_eq!(config(upgrade), ConfigError::Upgrade { name: NAME.into() });
     inner.unlock().await.expect("held");
     outer.unlock().await.expect("held");
-    let outer = within("free", locker.write(NAME).owner(&owner)).await.expect("free");
-    let inner = within("its own", locker.write(NAME).owner(&owner)).await.expect("its own");
-    let read = locker.try_read(NAME).owner(&owner).await;
+    let outer = within("free", locker.rw_lock(NAME).write().owner(&owner)).await.expect("free");
+    let inner =
+        within("its own", locker.rw_lock(NAME).write().owner(&owner)).await.expect("its own");
+    let read = locker.rw_lock(NAME).try_read().owner(&owner).await;
     assert_eq!(config(read), ConfigError::ReadWhileWriting { name: NAME.into() });
     let shared = config(inner.downgrade().await);
     assert_eq!(
@@ -246,17 +269,18 @@ pub async fn an_owner_enters_in_one_mode(bed: &Testbed) {
 /// write (RW4, G8).
 pub async fn a_downgraded_writer_keeps_its_owner(bed: &Testbed) {
     let (locker, owner) = (bed.locker(), Owner::new());
-    let writer = within("free", locker.write(NAME).lease(LONG_LEASE).owner(&owner)).await;
+    let writer = within("free", locker.rw_lock(NAME).write().lease(LONG_LEASE).owner(&owner)).await;
     let outer = within("downgraded", writer.expect("free").downgrade()).await.expect("held");
-    let upgrade = within("an answer", locker.write(NAME).owner(&owner)).await;
+    let upgrade = within("an answer", locker.rw_lock(NAME).write().owner(&owner)).await;
     assert_eq!(config(upgrade), ConfigError::Upgrade { name: NAME.into() });
-    let inner = within("its own", locker.read(NAME).owner(&owner)).await.expect("its own");
+    let inner =
+        within("its own", locker.rw_lock(NAME).read().owner(&owner)).await.expect("its own");
     assert_eq!((inner.nonce(), inner.hold_count()), (outer.nonce(), 2));
     outer.unlock().await.expect("held");
-    let upgrade = within("an answer", locker.write(NAME).owner(&owner)).await;
+    let upgrade = within("an answer", locker.rw_lock(NAME).write().owner(&owner)).await;
     assert_eq!(config(upgrade), ConfigError::Upgrade { name: NAME.into() });
     inner.unlock().await.expect("held");
-    let writer = within("free", locker.write(NAME).owner(&owner)).await.expect("free");
+    let writer = within("free", locker.rw_lock(NAME).write().owner(&owner)).await.expect("free");
     writer.unlock().await.expect("held");
 }
 
@@ -270,27 +294,28 @@ pub async fn a_name_is_a_lock_or_a_read_write_lock(bed: &Testbed) {
         assert!(none.nodes.iter().any(|node| says(&node.problem)), "{what}: {none:?}");
         assert!(!none.to_string().contains("delete"), "{none}");
     };
-    let a_lock = format!("a lock of {:?}'s layout", bed.wire());
+    let a_lock = format!("a lock of {:?}'s layout", bed.layout());
     let refused = |result| refused_by(result, &a_lock);
     let lock = within("free", ours.lock(NAME).lease(LONG_LEASE)).await.expect("free");
-    refused(other.try_read(NAME).await.map(|guard| guard.is_some()));
-    refused(other.try_write(NAME).await.map(|guard| guard.is_some()));
-    refused(other.read(NAME).fail_fast().await.map(|_| true));
+    refused(other.rw_lock(NAME).try_read().await.map(|guard| guard.is_some()));
+    refused(other.rw_lock(NAME).try_write().await.map(|guard| guard.is_some()));
+    refused(other.rw_lock(NAME).read().fail_fast().await.map(|_| true));
     lock.check().expect("still held");
     lock.unlock().await.expect("held");
-    let reader = within("free", ours.read(NAME).lease(LONG_LEASE)).await.expect("free");
+    let reader = within("free", ours.rw_lock(NAME).read().lease(LONG_LEASE)).await.expect("free");
     refused_by(other.lock(NAME).fail_fast().await.map(|_| true), "a read-write lock, 1 reader");
     let holder = other.rw_lock(NAME).holder().await.expect("an answer").expect("held");
     assert!(holder.has(reader.nonce()) && holder.holds == 1, "{holder:?}");
-    let second = within("shared", other.read(NAME).lease(LONG_LEASE)).await.expect("shared");
+    let second =
+        within("shared", other.rw_lock(NAME).read().lease(LONG_LEASE)).await.expect("shared");
     refused_by(other.lock(NAME).fail_fast().await.map(|_| true), "a read-write lock, 2 readers");
     reader.unlock().await.expect("held");
     second.unlock().await.expect("held");
-    let writer = within("free", ours.write(NAME).lease(LONG_LEASE)).await.expect("free");
+    let writer = within("free", ours.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
     refused_by(other.lock(NAME).fail_fast().await.map(|_| true), "a read-write lock, 1 writer");
     writer.unlock().await.expect("held");
     bed.awaits_no_key(NAME).await;
-    let bad = other.write("").await;
+    let bad = other.rw_lock("").write().await;
     assert_eq!(config(bad), ConfigError::EmptyName);
 }
 
@@ -308,19 +333,19 @@ pub async fn a_read_write_lock_takes_the_options_of_a_lock(bed: &Testbed) {
     let holder = other.rw_lock(NAME).holder().await.expect("an answer").expect("held");
     assert_eq!((&*holder.id, holder.holds), ("readers", 2));
     assert!(catalog.try_write().await.expect("an answer").is_none());
-    let busy = other.write(NAME).wait(SHORT_LEASE / 4).await.expect_err("held");
+    let busy = other.rw_lock(NAME).write().wait(SHORT_LEASE / 4).await.expect_err("held");
     assert!(busy.is_busy(), "{busy}");
     assert!(other.rw_lock(NAME).force_unlock().await.expect("an answer"));
     assert!(!other.rw_lock(NAME).force_unlock().await.expect("an answer"), "it was free");
     for reader in readers {
         let _ = reader.renew().await;
-        assert!(is_taken_away(within("the bad news", reader.lost()).await.why));
+        assert!(is_taken_away(within("the loss", reader.lost()).await.why));
         assert!(reader.unlock().await.is_err(), "it was lost");
     }
     let limited = catalog.write().hold_at_most(SHORT_LEASE);
     let limited = within("free", limited).await.expect("free");
     assert_eq!(within("its end", limited.lost()).await.why, LossReason::HoldLimit);
-    let names = other.read(NAME).run(async |view| view.name().to_owned());
+    let names = other.rw_lock(NAME).read().run(async |view| view.name().to_owned());
     assert_eq!(within("the work", names).await.expect("worked"), NAME);
     let work = catalog.write().run(async |view| view.is_valid());
     assert!(within("the work", work).await.expect("worked"));
@@ -334,14 +359,16 @@ pub async fn a_reader_or_writer_dropped_anywhere_leaves_nothing_behind(bed: &Tes
         for polls in 0..8 {
             let held = match busy {
                 true => {
-                    let held = other.write(NAME).lease(LONG_LEASE);
+                    let held = other.rw_lock(NAME).write().lease(LONG_LEASE);
                     Some(within("free", held).await.expect("free"))
                 }
                 false => None,
             };
-            let read = CountPolls::new(ours.read(NAME).lease(LONG_LEASE), polls, Drops::OnWake);
+            let read =
+                CountPolls::new(ours.rw_lock(NAME).read().lease(LONG_LEASE), polls, Drops::OnWake);
             drop(tokio::time::timeout(SHORT_LEASE / 4, read).await);
-            let write = CountPolls::new(ours.write(NAME).lease(LONG_LEASE), polls, Drops::OnWake);
+            let write =
+                CountPolls::new(ours.rw_lock(NAME).write().lease(LONG_LEASE), polls, Drops::OnWake);
             drop(tokio::time::timeout(SHORT_LEASE / 4, write).await);
             if let Some(held) = held {
                 held.unlock().await.expect("held");
@@ -350,7 +377,7 @@ pub async fn a_reader_or_writer_dropped_anywhere_leaves_nothing_behind(bed: &Tes
         }
     }
     bed.awaits_no_waiter(NAME).await;
-    let reader = within("free", ours.read(NAME)).await.expect("free");
+    let reader = within("free", ours.rw_lock(NAME).read()).await.expect("free");
     reader.unlock().await.expect("held");
 }
 
@@ -358,20 +385,25 @@ pub async fn a_reader_or_writer_dropped_anywhere_leaves_nothing_behind(bed: &Tes
 pub fn blocking_readers_share_and_writers_do_not(bed: &Testbed) {
     let (ours, other) = (bed.blocking(), bed.blocking());
     let owner = Owner::new();
-    let first = ours.read(NAME).owner(&owner).lease(LONG_LEASE).acquire().expect("free");
+    let first = ours.rw_lock(NAME).read().owner(&owner).lease(LONG_LEASE).acquire().expect("free");
     let catalog = other.rw_lock(NAME);
     let second = catalog.read().wait(MAX_WAIT).acquire().expect("shared");
     assert!(catalog.try_read().acquire().expect("an answer").is_some());
     assert!(catalog.try_write().acquire().expect("an answer").is_none());
-    assert!(ours.try_write(NAME).acquire().expect("an answer").is_none());
+    assert!(ours.rw_lock(NAME).try_write().acquire().expect("an answer").is_none());
     assert!(ours.rw_lock(NAME).holder().expect("an answer").is_some());
     first.unlock().expect("held");
     second.unlock().expect("held");
     let writer = catalog.write().wait(MAX_WAIT).acquire().expect("free");
-    assert!(ours.try_read(NAME).acquire().expect("an answer").is_none());
+    assert!(ours.rw_lock(NAME).try_read().acquire().expect("an answer").is_none());
     let reader = writer.downgrade().expect("held");
-    assert!(ours.try_read(NAME).acquire().expect("an answer").is_some());
+    assert!(ours.rw_lock(NAME).try_read().acquire().expect("an answer").is_some());
     assert!(ours.rw_lock(NAME).force_unlock().expect("an answer"));
     assert!(reader.unlock().is_err(), "it was lost");
-    ours.write(NAME).wait(MAX_WAIT).run(|view| view.check()).expect("granted").expect("held");
+    ours.rw_lock(NAME)
+        .write()
+        .wait(MAX_WAIT)
+        .run(|view| view.check())
+        .expect("granted")
+        .expect("held");
 }

@@ -23,10 +23,10 @@ pub async fn an_owner_enters_again_and_its_last_guard_releases(bed: &Testbed) {
     assert!(inner.check().is_ok());
     assert!(other.try_lock(NAME).await.expect("an answer").is_none(), "one guard is left");
 
-    let fence = inner.token();
+    let token = inner.token();
     inner.unlock().await.expect("unlocked");
     let next = within("a free lock", other.lock(NAME)).await.expect("free");
-    assert!(next.token() > fence);
+    assert!(next.token() > token);
 }
 
 /// Dropped guards count as well as unlocked ones.
@@ -51,8 +51,8 @@ pub async fn without_its_owner_nobody_enters_again(bed: &Testbed) {
         let name = guard.name().to_owned();
         let nobody = locker.try_lock(&name).await.expect("an answer");
         assert!(nobody.is_none(), "no owner entered {name}");
-        let stranger = locker.try_lock(&name).owner(&Owner::new()).await.expect("an answer");
-        assert!(stranger.is_none(), "another owner entered {name}");
+        let other_owner = locker.try_lock(&name).owner(&Owner::new()).await.expect("an answer");
+        assert!(other_owner.is_none(), "another owner entered {name}");
         assert_eq!(guard.hold_count(), 1);
     }
 }
@@ -101,7 +101,7 @@ pub async fn an_owner_who_enters_again_cannot_ask_for_another_hold(bed: &Testbed
 pub async fn an_owner_never_waits_for_its_own_names(bed: &Testbed) {
     let [a, b, c, d] = ["{account}/a", "{account}/b", "{account}/c", "{account}/d"];
     let (locker, owner) = (bed.locker(), Owner::new());
-    let take = |names: &[&str]| locker.lock_all(names).lease(LONG_LEASE).owner(&owner);
+    let take = |names: &[&str]| locker.lock(names).lease(LONG_LEASE).owner(&owner);
     let refused = |result: Result<bool, Error>, (by, shared): (&str, &[&str])| match result {
         Err(Error::Config(ConfigError::OwnerOverlap { held, common, .. })) => {
             assert_eq!((&*held, common.join(" ")), (by, shared.join(" ")));
@@ -114,12 +114,12 @@ pub async fn an_owner_never_waits_for_its_own_names(bed: &Testbed) {
     refused(got, (&both, &[a]));
     let got = within("an answer", take(&[c, b])).await.map(|_| true);
     refused(got, (&both, &[b]));
-    let got = within("an answer", locker.try_lock_all([a, b, c]).owner(&owner)).await;
+    let got = within("an answer", locker.try_lock([a, b, c]).owner(&owner)).await;
     refused(got.map(|guard| guard.is_some()), (&both, &[a, b]));
     let again = within("its own", take(&[b, a])).await.expect("its own");
     let disjoint = within("free", take(&[c, d])).await.expect("free");
-    let stranger = locker.try_lock(a).owner(&Owner::new()).await.expect("an answer");
-    assert!(stranger.is_none(), "another owner entered");
+    let other_owner = locker.try_lock(a).owner(&Owner::new()).await.expect("an answer");
+    assert!(other_owner.is_none(), "another owner entered");
     for guard in [set, again, disjoint] {
         guard.unlock().await.expect("held");
     }
@@ -141,7 +141,7 @@ pub async fn an_owner_never_waits_for_its_own_names(bed: &Testbed) {
 pub async fn an_owner_whose_lock_was_lost_is_told_so_and_enters_no_new_one(bed: &Testbed) {
     let (locker, other, owner) = (bed.locker(), bed.locker(), Owner::new());
     let outer = locker.lock(NAME).lease(SHORT_LEASE).owner(&owner).await.expect("free");
-    assert!(other.force_unlock(NAME).await.expect("an answer"));
+    assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     within("the loss", outer.lost()).await;
 
     let inner = within("an answer", locker.lock(NAME).owner(&owner)).await;

@@ -25,7 +25,10 @@ pub async fn only_the_holder_releases(bed: &Testbed) {
 
     for (guard, name) in [(&holder, NAME), (&second, "invoice/8")] {
         assert!(guard.check().is_ok());
-        assert!(next.is_locked(name).await.expect("an answer"), "{name} was taken from its holder");
+        assert!(
+            next.mutex(name).is_locked().await.expect("an answer"),
+            "{name} was taken from its holder"
+        );
     }
 }
 
@@ -43,7 +46,7 @@ pub async fn a_watch_of_a_released_lock_tells_nobody_to_stop(bed: &Testbed) {
 
     let guard = locker.lock(NAME).lease(SHORT_LEASE).hold_at_most(SHORT_LEASE).await.expect("free");
     assert_eq!(guard.loss_ahead(), LossReason::HoldLimit);
-    assert!(other.force_unlock(NAME).await.expect("an answer"));
+    assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     let text = within("the loss", guard.lost()).await.to_string();
     assert!(text.contains("stop the work"), "{text}");
 }
@@ -52,10 +55,10 @@ pub async fn a_watch_of_a_released_lock_tells_nobody_to_stop(bed: &Testbed) {
 pub async fn a_dropped_guard_is_released(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let guard = ours.lock(NAME).lease(LONG_LEASE).await.expect("free");
-    let fence = guard.token();
+    let token = guard.token();
     drop(guard);
     let next = within("the dropped lock", other.lock(NAME)).await.expect("free");
-    assert!(next.token() > fence);
+    assert!(next.token() > token);
 }
 
 /// The lock is released even if the locker is dropped at the same moment, and on every node, not
@@ -75,19 +78,19 @@ pub async fn a_guard_dropped_with_its_locker_is_released(bed: &Testbed) {
 pub async fn a_forced_unlock_frees_and_its_holder_learns_of_it(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let guard = ours.lock(NAME).lease(SHORT_LEASE * 2).await.expect("free");
-    assert!(other.force_unlock(NAME).await.expect("an answer"), "it was held");
+    assert!(other.mutex(NAME).force_unlock().await.expect("an answer"), "it was held");
     let next = within("the freed lock", other.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     assert!(next.token() > guard.token());
-    let lost = within("the bad news", guard.lost()).await;
+    let lost = within("the loss", guard.lost()).await;
     assert!(lost.name.as_str() == NAME && is_taken_away(lost.why), "{lost}");
     assert!(guard.check().is_err());
     assert!(guard.valid_for().is_zero());
     drop(guard);
     ours.close().await;
     assert!(next.check().is_ok());
-    assert!(other.is_locked(NAME).await.expect("an answer"));
+    assert!(other.mutex(NAME).is_locked().await.expect("an answer"));
     next.unlock().await.expect("unlocked");
-    assert!(!other.force_unlock(NAME).await.expect("an answer"), "it was free");
+    assert!(!other.mutex(NAME).force_unlock().await.expect("an answer"), "it was free");
 }
 
 /// After a forced unlock the holder's own process can take the lock when the holder hears of the
@@ -95,41 +98,41 @@ pub async fn a_forced_unlock_frees_and_its_holder_learns_of_it(bed: &Testbed) {
 pub async fn a_forced_unlock_frees_the_holders_own_process_when_it_gives_back(bed: &Testbed) {
     let locker = bed.locker();
     let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
-    let fence = guard.token();
-    assert!(locker.force_unlock(NAME).await.expect("an answer"), "it was held");
+    let token = guard.token();
+    assert!(locker.mutex(NAME).force_unlock().await.expect("an answer"), "it was held");
     let answer = guard.unlock().await;
     assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");
     let next = within("the freed lock", locker.lock(NAME).lease(LONG_LEASE)).await.expect("free");
-    assert!(next.token() > fence);
+    assert!(next.token() > token);
 }
 
 /// What any client can ask, before, during and after a hold.
 pub async fn questions_are_answered(bed: &Testbed) {
     let (locker, other, owner) = (bed.locker(), bed.locker(), Owner::new());
-    assert!(!other.is_locked(NAME).await.expect("an answer"));
-    assert_eq!(other.holder(NAME).await.expect("an answer"), None);
-    assert!(!locker.is_held_by(NAME, &owner).await.expect("an answer"));
+    assert!(!other.mutex(NAME).is_locked().await.expect("an answer"));
+    assert_eq!(other.mutex(NAME).holder().await.expect("an answer"), None);
+    assert!(!locker.mutex(NAME).is_held_by(&owner).await.expect("an answer"));
 
     let lease = Duration::from_secs(60);
     let guard = locker.lock(NAME).lease(lease).owner(&owner).await.expect("free");
     assert_eq!(guard.name(), NAME);
     assert!(guard.valid_for() <= lease);
     assert!(guard.valid_for() > lease / 2, "{:?}", guard.valid_for());
-    assert!(other.is_locked(NAME).await.expect("an answer"));
-    assert!(locker.is_held_by(NAME, &owner).await.expect("an answer"));
-    assert!(!locker.is_held_by(NAME, &Owner::new()).await.expect("an answer"));
-    let holder = other.holder(NAME).await.expect("an answer").expect("held");
+    assert!(other.mutex(NAME).is_locked().await.expect("an answer"));
+    assert!(locker.mutex(NAME).is_held_by(&owner).await.expect("an answer"));
+    assert!(!locker.mutex(NAME).is_held_by(&Owner::new()).await.expect("an answer"));
+    let holder = other.mutex(NAME).holder().await.expect("an answer").expect("held");
     let remaining = holder.remaining.expect("a lease ends");
     assert!(remaining <= lease, "{remaining:?}");
     assert!(remaining > lease / 2, "{remaining:?}");
     assert_eq!(holder.holds, 1);
-    let again = locker.holder(NAME).await.expect("an answer").expect("held");
+    let again = locker.mutex(NAME).holder().await.expect("an answer").expect("held");
     assert_eq!(again.id, holder.id);
     assert!(again.has(guard.nonce()) && again.has(guard.view().nonce()), "{again:?}");
 
     guard.unlock().await.expect("unlocked");
-    assert!(!locker.is_locked(NAME).await.expect("an answer"));
-    assert!(!locker.is_held_by(NAME, &owner).await.expect("an answer"));
+    assert!(!locker.mutex(NAME).is_locked().await.expect("an answer"));
+    assert!(!locker.mutex(NAME).is_held_by(&owner).await.expect("an answer"));
 }
 
 /// A closed locker has carried out all posted releases, and takes no new lock.

@@ -50,14 +50,14 @@ pub async fn a_lost_lock_is_not_renewed(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let guard = ours.lock(NAME).lease(LONG_LEASE).await.expect("free");
     assert!(guard.is_valid());
-    assert!(other.force_unlock(NAME).await.expect("an answer"));
+    assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     let next = within("the freed lock", other.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     let refused = within("an answer", guard.renew()).await.expect_err("lost");
     let Error::Lost(lost) = &refused else { panic!("{refused:?}") };
     assert!(is_taken_away(lost.why), "{lost}");
     assert!(!guard.is_valid() && !refused.is_retryable());
     assert!(matches!(guard.renew().await, Err(Error::Lost(_))), "and it stays so");
-    let holder = other.holder(NAME).await.expect("an answer").expect("held");
+    let holder = other.mutex(NAME).holder().await.expect("an answer").expect("held");
     assert!(holder.has(next.nonce()) && next.is_valid());
     next.renew().await.expect("ours");
 

@@ -67,7 +67,7 @@ pub fn no_call_fails_because_the_runtime_of_another_caller_ends(bed: &Testbed) {
             };
             let guard = guard.unwrap_or_else(|error| panic!("{what}: {error}"));
             let holder =
-                locker.holder(name).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+                locker.mutex(name).holder().await.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert!(holder.is_some_and(|holder| holder.has(guard.nonce())), "{what}");
             guard.unlock().await.unwrap_or_else(|error| panic!("{what}: {error}"));
         }

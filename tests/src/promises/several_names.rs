@@ -20,28 +20,55 @@ const C: &str = "{acct}/3";
 /// in this process and in another one. What is refused takes nothing (SET1).
 pub async fn a_set_excludes_each_of_its_names(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
-    let set = within("free names", ours.lock_all([B, A]).lease(LONG_LEASE)).await.expect("free");
+    let set = within("free names", ours.lock([B, A]).lease(LONG_LEASE)).await.expect("free");
     assert_eq!(set.names().collect::<Vec<_>>(), [A, B], "in order");
     for locker in [&ours, &other] {
         for name in [A, B] {
             assert!(locker.try_lock(name).await.expect("an answer").is_none(), "{name} twice");
         }
-        assert!(locker.try_lock_all([C, B]).await.expect("an answer").is_none(), "{B} twice");
+        assert!(locker.try_lock([C, B]).await.expect("an answer").is_none(), "{B} twice");
     }
     bed.awaits_no_key(C).await;
     set.unlock().await.expect("unlocked");
     let one = within("a free name", other.lock(B).lease(LONG_LEASE)).await.expect("free");
     for locker in [&ours, &other] {
-        assert!(locker.try_lock_all([A, B, C]).await.expect("an answer").is_none(), "{B} twice");
+        assert!(locker.try_lock([A, B, C]).await.expect("an answer").is_none(), "{B} twice");
     }
     for name in [A, C] {
         bed.awaits_no_key(name).await;
     }
     one.unlock().await.expect("unlocked");
-    drop(within("free names", ours.lock_all([A, B, C])).await.expect("free"));
+    drop(within("free names", ours.lock([A, B, C])).await.expect("free"));
     for name in [A, B, C] {
         bed.awaits_no_key(name).await;
     }
+}
+
+/// A handle of several names asks about all of them, and frees all of them.
+pub async fn a_handle_of_a_set_asks_about_all_names_and_frees_them(bed: &Testbed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    let (set, owner) = (ours.mutex([B, A]), Owner::new());
+    assert_eq!((set.name(), set.names().collect::<Vec<_>>()), (B, vec![B, A]), "as given");
+    assert_eq!(within("an answer", set.holder()).await.expect("an answer"), None);
+    assert!(!within("an answer", set.force_unlock()).await.expect("an answer"), "it was free");
+
+    let one = within("a free name", other.lock(B).lease(LONG_LEASE)).await.expect("free");
+    let holder = within("an answer", set.holder()).await.expect("an answer").expect("held");
+    assert!(holder.has(one.nonce()), "{holder:?}");
+    assert!(within("an answer", set.is_locked()).await.expect("an answer"));
+    assert!(!within("an answer", set.is_held_by(&owner)).await.expect("an answer"));
+    one.unlock().await.expect("held");
+
+    let all = within("free names", set.lock().lease(LONG_LEASE).owner(&owner)).await.expect("free");
+    assert!(within("an answer", set.is_held_by(&owner)).await.expect("an answer"));
+    let one = ours.mutex(A);
+    assert!(!within("an answer", one.is_held_by(&owner)).await.expect("an answer"), "another lock");
+    // The futures need no handle.
+    let freed = tokio::spawn(other.mutex([A, B]).force_unlock());
+    assert!(within("an answer", freed).await.expect("no panic").expect("an answer"), "it was held");
+    let lost = within("the loss", all.lost()).await;
+    assert!(is_taken_away(lost.why), "{lost:?}");
+    assert!(!within("an answer", set.is_locked()).await.expect("an answer"));
 }
 
 /// The set has one token (SET2). It is above the earlier tokens of each of its names, and below the later
@@ -55,7 +82,7 @@ pub async fn a_set_has_one_token_above_those_of_its_names(bed: &Testbed) {
         assert!(one.token().get() > last, "{name}: {} is not above {last}", one.token());
         last = one.token().get();
         one.unlock().await.expect("unlocked");
-        let set = within("free names", ours.lock_all([A, B, C])).await.expect("free");
+        let set = within("free names", ours.lock([A, B, C])).await.expect("free");
         assert!(set.token().get() > last, "{} is not above {last}", set.token());
         last = set.token().get();
         set.unlock().await.expect("unlocked");
@@ -65,7 +92,7 @@ pub async fn a_set_has_one_token_above_those_of_its_names(bed: &Testbed) {
 /// The watchdog renews all names.
 pub async fn a_set_is_renewed(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
-    let set = within("free names", ours.lock_all([A, B]).lease(RENEWED_LEASE)).await.expect("free");
+    let set = within("free names", ours.lock([A, B]).lease(RENEWED_LEASE)).await.expect("free");
     tokio::time::sleep(RENEWED_LEASE * 3 / 2).await;
     set.check().expect("still held");
     for name in [A, B] {
@@ -78,10 +105,10 @@ pub async fn a_set_is_renewed(bed: &Testbed) {
 /// A set is lost as soon as one of its names is (SET3), and its other names become free.
 pub async fn a_set_is_lost_with_one_of_its_names(bed: &Testbed) {
     let ours = bed.locker();
-    let set = within("free names", ours.lock_all([A, B]).lease(LONG_LEASE)).await.expect("free");
-    assert!(bed.locker().force_unlock(B).await.expect("an answer"));
+    let set = within("free names", ours.lock([A, B]).lease(LONG_LEASE)).await.expect("free");
+    assert!(bed.locker().mutex(B).force_unlock().await.expect("an answer"));
     let _ = set.renew().await;
-    let lost = within("the bad news", set.lost()).await;
+    let lost = within("the loss", set.lost()).await;
     assert!(is_taken_away(lost.why), "{lost}");
     assert!(set.unlock().await.is_err(), "it was lost");
     for name in [A, B] {
@@ -97,7 +124,7 @@ pub async fn a_waiter_for_a_set_is_woken_and_holds_nothing(bed: &Testbed) {
         let one = within("a free name", other.lock(busy).lease(LONG_LEASE)).await.expect("free");
         let waiting = tokio::spawn({
             let ours = ours.clone();
-            async move { ours.lock_all([A, B, C]).lease(LONG_LEASE).await }
+            async move { ours.lock([A, B, C]).lease(LONG_LEASE).await }
         });
         bed.awaits_waiters(busy).await;
         for free in [A, B, C].into_iter().filter(|name| *name != busy) {
@@ -120,7 +147,7 @@ pub async fn a_set_that_cannot_use_a_free_name_lets_others_have_it(bed: &Testbed
     let (holder, sets, other) = (bed.locker(), bed.locker(), bed.locker());
     let first = within("a free name", holder.lock(A).lease(LONG_LEASE)).await.expect("free");
     let second = within("a free name", holder.lock(B).lease(LONG_LEASE)).await.expect("free");
-    let set = tokio::spawn(async move { sets.lock_all([A, B]).lease(LONG_LEASE).await });
+    let set = tokio::spawn(async move { sets.lock([A, B]).lease(LONG_LEASE).await });
     bed.awaits_waiters(A).await;
     let single = tokio::spawn(async move { other.lock(A).lease(LONG_LEASE).await });
     bed.awaits_number_of_waiters(A, 2).await;
@@ -143,7 +170,10 @@ pub async fn sets_in_a_ring_all_go_on(bed: &Testbed) {
         let (locker, inside) = (bed.locker(), inside.clone());
         tokio::spawn(async move {
             for _ in 0..ROUNDS {
-                let set = locker.lock_all(wanted.iter().map(|at| names[*at])).await.expect("had");
+                let set = locker
+                    .lock(wanted.iter().map(|at| names[*at]).collect::<Vec<_>>())
+                    .await
+                    .expect("had");
                 for at in wanted {
                     assert_eq!(inside[*at].fetch_add(1, Ordering::SeqCst), 0, "two in {at}");
                 }
@@ -165,24 +195,21 @@ pub async fn sets_in_a_ring_all_go_on(bed: &Testbed) {
 /// nothing is taken.
 pub async fn wrong_sets_are_refused_and_nothing_is_taken(bed: &Testbed) {
     let locker = bed.locker();
-    let twice = within("free names", locker.lock_all([A, A])).await.expect("free");
+    let twice = within("free names", locker.lock([A, A])).await.expect("free");
     assert_eq!(twice.names().collect::<Vec<_>>(), [A]);
     twice.unlock().await.expect("unlocked");
     let config = |error: Error| match error {
         Error::Config(error) => error,
         other => panic!("{other:?}"),
     };
-    let none = locker.lock_all(Vec::<&str>::new()).await.expect_err("refused");
+    let none = locker.lock(Vec::<&str>::new()).await.expect_err("refused");
     assert_eq!(config(none), ConfigError::NoNames);
     let many: Vec<_> = (0..33).map(|number| format!("{{acct}}/{number}")).collect();
-    let refused = locker.try_lock_all(&many).await.expect_err("refused");
+    let refused = locker.try_lock(&many).await.expect_err("refused");
     assert_eq!(config(refused), ConfigError::TooManyNames { names: 33, max: 32 });
-    assert_eq!(
-        config(locker.lock_all([A, ""]).await.expect_err("refused")),
-        ConfigError::EmptyName
-    );
+    assert_eq!(config(locker.lock([A, ""]).await.expect_err("refused")), ConfigError::EmptyName);
     bed.awaits_no_key(A).await;
-    let most = within("free names", locker.lock_all(&many[..32])).await.expect("free");
+    let most = within("free names", locker.lock(&many[..32])).await.expect("free");
     assert_eq!(most.names().count(), 32);
     most.unlock().await.expect("unlocked");
 }
@@ -191,21 +218,21 @@ pub async fn wrong_sets_are_refused_and_nothing_is_taken(bed: &Testbed) {
 pub async fn a_set_takes_the_options_of_a_lock(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let owner = Owner::new();
-    let outer = within("free names", ours.lock_all([A, B]).owner(&owner)).await.expect("free");
-    let inner = within("its set", ours.lock_all([B, A]).owner(&owner)).await.expect("its own");
+    let outer = within("free names", ours.lock([A, B]).owner(&owner)).await.expect("free");
+    let inner = within("its set", ours.lock([B, A]).owner(&owner)).await.expect("its own");
     assert_eq!(outer.token(), inner.token());
     inner.unlock().await.expect("unlocked");
-    let busy = other.lock_all([A, B]).wait(SHORT_LEASE / 4).await.expect_err("held");
+    let busy = other.lock([A, B]).wait(SHORT_LEASE / 4).await.expect_err("held");
     assert!(busy.to_string().contains(&format!("{A}, {B}")), "{busy}");
     outer.unlock().await.expect("unlocked");
-    let limited = ours.lock_all([A, B]).hold_at_most(SHORT_LEASE);
+    let limited = ours.lock([A, B]).hold_at_most(SHORT_LEASE);
     let limited = within("free names", limited).await.expect("free");
     assert_eq!(within("its end", limited.lost()).await.why, LossReason::HoldLimit);
-    let watched = ours.lock_all([A, B]).run(async |view| view.names().count());
+    let watched = ours.lock([A, B]).run(async |view| view.names().count());
     assert_eq!(within("the work", watched).await.expect("worked"), 2);
 }
 
-/// `lock_all()` may be dropped at any await, also while it waits.
+/// `lock()` of several names may be dropped at any await, also while it waits.
 pub async fn a_set_dropped_anywhere_leaves_nothing_behind(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     for held in [None, Some(B)] {
@@ -214,8 +241,7 @@ pub async fn a_set_dropped_anywhere_leaves_nothing_behind(bed: &Testbed) {
                 Some(name) => Some(within("a free name", other.lock(name)).await.expect("free")),
                 None => None,
             };
-            let lock =
-                CountPolls::new(ours.lock_all([A, B]).lease(LONG_LEASE), polls, Drops::OnWake);
+            let lock = CountPolls::new(ours.lock([A, B]).lease(LONG_LEASE), polls, Drops::OnWake);
             let waited = tokio::time::timeout(SHORT_LEASE / 4, lock).await;
             drop(waited);
             if let Some(one) = one {
@@ -233,19 +259,19 @@ pub async fn a_set_dropped_anywhere_leaves_nothing_behind(bed: &Testbed) {
 }
 
 async fn take_and_give_back(locker: &Locker) {
-    let set = within("free names", locker.lock_all([A, B])).await.expect("free");
+    let set = within("free names", locker.lock([A, B])).await.expect("free");
     set.unlock().await.expect("unlocked");
 }
 
 /// The blocking API has it too.
 pub fn a_blocking_set_excludes_each_of_its_names(bed: &Testbed) {
     let (ours, other) = (bed.blocking(), bed.blocking());
-    let set = ours.lock_all([A, B]).lease(LONG_LEASE).acquire().expect("free");
+    let set = ours.lock([A, B]).lease(LONG_LEASE).acquire().expect("free");
     assert_eq!(set.names().count(), 2);
     assert!(other.try_lock(B).acquire().expect("an answer").is_none());
-    assert!(other.try_lock_all([B, C]).acquire().expect("an answer").is_none());
+    assert!(other.try_lock([B, C]).acquire().expect("an answer").is_none());
     set.unlock().expect("unlocked");
-    let set = other.lock_all([B, C]).wait(MAX_WAIT).acquire().expect("free");
+    let set = other.lock([B, C]).wait(MAX_WAIT).acquire().expect("free");
     set.unlock().expect("unlocked");
 }
 
@@ -279,7 +305,7 @@ pub async fn sets_come_beside_streams_of_single_locks(bed: &Testbed) {
         let mut longest = Duration::ZERO;
         for _ in 0..ROUNDS {
             let watch = Stopwatch::start();
-            let set = within(&format!("a set of {count}"), locker.lock_all(&names)).await;
+            let set = within(&format!("a set of {count}"), locker.lock(&names)).await;
             longest = longest.max(watch.elapsed());
             set.expect("all names").unlock().await.expect("still held");
         }

@@ -66,7 +66,7 @@ pub async fn a_lock_that_ends_cleanly_is_free_at_once(bed: &Testbed) {
     let dropped = within("free", ours.lock(NAME).lease(LONG_LEASE)).await.expect("granted");
     drop(dropped);
     let taken = within("free", other.lock(NAME).lease(LONG_LEASE)).await.expect("granted");
-    assert!(ours.force_unlock(NAME).await.expect("an answer"), "it was held");
+    assert!(ours.mutex(NAME).force_unlock().await.expect("an answer"), "it was held");
     let next = within("free by force", ours.lock(NAME)).await.expect("granted");
     assert!(clock.now().since(begun) < LONG_LEASE, "no lease has ended");
     drop((taken, next));
@@ -77,7 +77,7 @@ pub async fn a_holder_counts_on_its_lease_alone(bed: &Testbed) {
     let (ours, other) = (locker(bed), bed.locker());
     let guard = within("free", ours.lock(NAME).lease(SHORT_LEASE)).await.expect("granted");
     let believed = guard.valid_for();
-    let kept = other.holder(NAME).await.expect("an answer").expect("held").remaining;
+    let kept = other.mutex(NAME).holder().await.expect("an answer").expect("held").remaining;
     assert!(believed <= SHORT_LEASE, "{believed:?}");
     assert!(kept.expect("an expiry") > believed, "{kept:?} is no more than {believed:?}");
     assert!(kept.expect("an expiry") > DELAY, "{kept:?}");

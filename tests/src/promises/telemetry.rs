@@ -73,10 +73,10 @@ pub async fn each_kind_of_lock_is_told_from_call_to_release(bed: &Testbed) {
     let (heard, locker) = Heard::by(bed);
     let lock = within("free", locker.lock(NAME)).await.expect("granted");
     lock.unlock().await.expect("held");
-    drop(within("free", locker.lock_all(["{s}b", "{s}a"])).await.expect("granted"));
-    drop(within("free", locker.permit("p", 2)).await.expect("granted"));
-    drop(within("free", locker.read("rw")).await.expect("granted"));
-    let writer = within("free", locker.write("rw/2")).await.expect("granted");
+    drop(within("free", locker.lock(["{s}b", "{s}a"])).await.expect("granted"));
+    drop(within("free", locker.semaphore("p", 2).acquire()).await.expect("granted"));
+    drop(within("free", locker.rw_lock("rw").read()).await.expect("granted"));
+    let writer = within("free", locker.rw_lock("rw/2").write()).await.expect("granted");
     let reader = writer.downgrade().await.expect("held");
     drop(reader);
     let holds: Vec<_> = heard.all().into_iter().filter(|told| !is_renewal(told)).collect();
@@ -162,7 +162,7 @@ pub async fn a_handoff_inside_the_process_is_told(bed: &Testbed) {
 pub async fn a_loss_is_told_once_with_its_reason(bed: &Testbed) {
     let ((heard, locker), other) = (Heard::by(bed), bed.locker());
     let forced = within("free", locker.lock(NAME).lease(SHORT_LEASE)).await.expect("granted");
-    assert!(other.force_unlock(NAME).await.expect("an answer"));
+    assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     let taken = within("the loss", forced.lost()).await.why;
     assert!(is_taken_away(taken), "{taken}");
     drop(forced);

@@ -1,6 +1,6 @@
 //! A hold that moves to another process (docs/PROTOCOL.md, Tickets).
 
-use quorumlock::{ConfigError, Error, LossReason, Owner, Ticket, Wire};
+use quorumlock::{ConfigError, Error, Layout, LossReason, Owner, Ticket};
 
 use super::{LONG_LEASE, NAME, SHORT_LEASE};
 use crate::{Testbed, eventually, within};
@@ -90,7 +90,7 @@ pub async fn no_ticket_is_taken_up_once_a_locker_is_closed(bed: &Testbed) {
 pub async fn a_set_moves_as_a_whole(bed: &Testbed) {
     const SET: [&str; 2] = ["{account}/7", "{account}/8"];
     let (ours, theirs, other) = (bed.locker(), bed.locker(), bed.locker());
-    let guard = within("free", ours.lock_all(SET).lease(LONG_LEASE)).await.expect("granted");
+    let guard = within("free", ours.lock(SET).lease(LONG_LEASE)).await.expect("granted");
     let ticket = sent(&guard.into_ticket().expect("still held"));
     let resumed = within("its nodes", theirs.resume(&ticket)).await.expect("taken up");
     assert_eq!(resumed.names().collect::<Vec<_>>(), SET);
@@ -98,21 +98,21 @@ pub async fn a_set_moves_as_a_whole(bed: &Testbed) {
         assert!(other.try_lock(name).await.expect("an answer").is_none(), "{name}");
     }
     resumed.unlock().await.expect("still held");
-    within("free", other.lock_all(SET)).await.expect("granted").unlock().await.expect("held");
+    within("free", other.lock(SET)).await.expect("granted").unlock().await.expect("held");
 }
 
 /// A locker of the other layout is told so, and the ticket is as good as before (TIC3).
 pub async fn a_ticket_names_its_layout(bed: &Testbed) {
     let (ours, theirs) = (bed.locker(), bed.locker());
-    let wire = match bed.wire() {
-        Wire::Redlock => Wire::Redisson,
-        Wire::Redisson => Wire::Redlock,
+    let layout = match bed.layout() {
+        Layout::Redlock => Layout::Redisson,
+        Layout::Redisson => Layout::Redlock,
     };
-    let other = bed.build(bed.builder().wire(wire));
+    let other = bed.build(bed.builder().layout(layout));
     let guard = within("free", ours.lock(NAME).lease(LONG_LEASE)).await.expect("granted");
     let ticket = sent(&guard.into_ticket().expect("still held"));
     let refused = within("an answer", other.resume(&ticket)).await;
-    let expected = ConfigError::OtherLayout { ticket: bed.wire(), locker: wire };
+    let expected = ConfigError::OtherLayout { ticket: bed.layout(), locker: layout };
     assert!(matches!(&refused, Err(Error::Config(why)) if *why == expected), "{refused:?}");
     let resumed = within("its nodes", theirs.resume(&ticket)).await.expect("taken up");
     resumed.unlock().await.expect("still held");

@@ -56,14 +56,14 @@ pub(super) fn work(arguments: &[String]) -> Result<(), Error> {
     let ending = ending.expect("an ending");
     match ending {
         Ending::BlockingReturns => {
-            let locker = blocking::Locker::new(target.locker())?;
+            let locker = blocking::Locker::from_async(target.locker())?;
             let _guard = locker.lock(&target.name).lease(target.lease).acquire()?;
             Ok(())
         }
         Ending::BlockingStatic => {
             static LOCKER: std::sync::OnceLock<blocking::Locker> = std::sync::OnceLock::new();
-            let locker =
-                LOCKER.get_or_init(|| blocking::Locker::new(target.locker()).expect("started"));
+            let locker = LOCKER
+                .get_or_init(|| blocking::Locker::from_async(target.locker()).expect("started"));
             drop(locker.lock(&target.name).lease(target.lease).acquire()?);
             Ok(())
         }

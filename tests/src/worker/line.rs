@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorumlock::{Admission, Error, Guard, Locker, Owner, Wire};
+use quorumlock::{Admission, Error, Guard, Layout, Locker, Owner, Servers};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::Stopwatch;
@@ -43,14 +43,14 @@ pub(super) async fn work(arguments: &[String]) {
     }
 }
 
-fn locker(layout: &str, servers: &str, lease: &str) -> Locker {
-    let wire = if layout == "redlock" { Wire::Redlock } else { Wire::Redisson };
+fn locker(kind: &str, servers: &str, lease: &str) -> Locker {
+    let layout = if kind == "redlock" { Layout::Redlock } else { Layout::Redisson };
     let lease = Duration::from_millis(lease.parse().expect("milliseconds"));
-    let builder = patient_builder(wire).lease(lease).redisson_fenced(layout == "fenced");
+    let builder = patient_builder(layout).lease(lease).redisson_fenced(kind == "fenced");
     let urls: Vec<_> = servers.split(',').map(|server| format!("redis://{server}")).collect();
     let locker = match urls.as_slice() {
-        [url] => builder.single(url),
-        urls => builder.admission(Admission::Redlock).quorum(urls),
+        [url] => builder.on(Servers::single(url)),
+        urls => builder.admission(Admission::Redlock).on(Servers::quorum(urls)),
     };
     locker.expect("a good configuration")
 }
@@ -100,7 +100,7 @@ impl Driver {
                 None => Ok("error never held".into()),
             },
             "held" => Ok(caller.held(name)),
-            "force" => Ok(yes(self.locker.force_unlock(name).await?)),
+            "force" => Ok(yes(self.locker.mutex(name).force_unlock().await?)),
             _ => Ok("error no such command".into()),
         }
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use quorumlock::{Admission, Locker, Wire};
+use quorumlock::{Admission, Layout, Locker, Servers};
 
 use crate::builder::patient_builder;
 
@@ -8,7 +8,7 @@ use crate::builder::patient_builder;
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The layout that the locker uses.
-    pub wire: Wire,
+    pub layout: Layout,
     /// Whether nodes must prove their memory before they vote.
     pub strict: bool,
     /// Whether the one node is a master whose replicas may be promoted.
@@ -26,15 +26,15 @@ pub struct Target {
 impl Target {
     /// The target as command-line arguments.
     pub(super) fn arguments(&self) -> [String; 7] {
-        let wire = match self.wire {
-            Wire::Redisson => "redisson",
+        let layout = match self.layout {
+            Layout::Redisson => "redisson",
             _ => "redlock",
         };
         let lease = self.lease.as_millis().to_string();
         let flags = [self.strict, self.replicated, self.cluster];
         let [strict, replicated, cluster] = flags.map(|flag| flag.to_string());
         [
-            wire.to_owned(),
+            layout.to_owned(),
             strict,
             replicated,
             cluster,
@@ -46,10 +46,10 @@ impl Target {
 
     /// Reads the target from command-line arguments. Returns it and the remaining arguments.
     pub(super) fn parse(arguments: &[String]) -> (Self, &[String]) {
-        let ([wire, strict, replicated, cluster, name, lease, urls], rest) =
+        let ([layout, strict, replicated, cluster, name, lease, urls], rest) =
             arguments.split_first_chunk::<7>().expect("all that `arguments` gives");
         let target = Self {
-            wire: if wire == "redisson" { Wire::Redisson } else { Wire::Redlock },
+            layout: if layout == "redisson" { Layout::Redisson } else { Layout::Redlock },
             strict: strict == "true",
             replicated: replicated == "true",
             cluster: cluster == "true",
@@ -61,17 +61,17 @@ impl Target {
     }
 
     pub(super) fn locker(&self) -> Locker {
-        let builder = patient_builder(self.wire);
+        let builder = patient_builder(self.layout);
         let builder = match (self.strict, self.urls.len()) {
             (true, _) => builder.admission(Admission::Strict),
             (false, 1) => builder,
             _ => builder.admission(Admission::Redlock),
         };
         let locker = match self.urls.as_slice() {
-            urls if self.cluster => builder.cluster(urls),
-            urls if self.replicated => builder.replicated(urls),
-            [url] => builder.single(url),
-            urls => builder.quorum(urls),
+            urls if self.cluster => builder.on(Servers::cluster(urls)),
+            urls if self.replicated => builder.on(Servers::replicated(urls)),
+            [url] => builder.on(Servers::single(url)),
+            urls => builder.on(Servers::quorum(urls)),
         };
         locker.expect("a good configuration")
     }

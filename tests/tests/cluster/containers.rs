@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::Locker;
+use quorumlock::{Locker, Servers};
 use quorumlock_testbed::containers;
 use quorumlock_tests::{Plain, builder, granted, within};
 
@@ -18,7 +18,8 @@ async fn locks_go_on_when_a_master_is_partitioned_and_when_it_is_back() {
         members.push(Member { plain, host, port: 6_379, bus_port: 16_379 });
     }
     form(&members).await;
-    let locker = || -> Locker { builder().cluster(nodes.ip_urls()).expect("good URLs") };
+    let locker =
+        || -> Locker { builder().on(Servers::cluster(nodes.ip_urls())).expect("good URLs") };
     let (holder, other) = (locker(), locker());
     let [first, last] = slots_of(0);
     let (name, free) = (name_in(first), name_in(last));

@@ -1,3 +1,4 @@
+use quorumlock::Servers;
 use std::time::Duration;
 
 use quorumlock_tests::{Plain, Stopwatch, eventually, granted, within};
@@ -16,7 +17,7 @@ const ORDER_WITHIN: Duration = Duration::from_secs(6);
 async fn goes_on_after(fleet: Option<Fleet>, fail: impl AsyncFnOnce(&Fleet)) {
     let Some(fleet) = fleet else { return };
     let locker = fleet.locker();
-    let other = fleet.builder().cluster(fleet.servers.urls()).expect("good URLs");
+    let other = fleet.builder().on(Servers::cluster(fleet.servers.urls())).expect("good URLs");
     let lease = Duration::from_secs(9);
     let [first, last] = slots_of(0);
     let (name, free) = (name_in(first), name_in(last));

@@ -84,7 +84,9 @@ impl Fleet {
 
     /// A locker that is given one member, which serves some of the slots.
     fn locker(&self) -> Locker {
-        self.builder().cluster([self.servers[0].url()]).expect("a good URL")
+        self.builder()
+            .on(quorumlock::Servers::cluster([self.servers[0].url()]))
+            .expect("a good URL")
     }
 
     /// The member that serves a name, as another member than `silent` says. In a failover that is ordered it

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::{join, join_all};
-use quorumlock::{Error, FencingToken, Guard, Locker};
+use quorumlock::{Error, FencingToken, Guard, Locker, Servers};
 use quorumlock_protocol::Name;
 use quorumlock_tests::{Plain, Stopwatch, eventually, missed, within};
 use tokio::task::JoinHandle;
@@ -112,7 +112,8 @@ async fn all_at_once(fleet: &Fleet) {
 async fn slots_move(fleet: Option<Fleet>, all: impl AsyncFnOnce(&Fleet)) {
     let Some(fleet) = fleet else { return };
     let patient = || fleet.builder().answer_timeout(Duration::from_secs(2));
-    let lockers = [0, 1].map(|at| patient().cluster([fleet.servers[at].url()]).expect("good"));
+    let lockers =
+        [0, 1].map(|at| patient().on(Servers::cluster([fleet.servers[at].url()])).expect("good"));
     let job = |i: usize| Job {
         // Among the slots that move.
         name: name_in(i * SLOTS / (TASKS / TASKS_PER_NAME)),

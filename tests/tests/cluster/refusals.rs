@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, Locker, NodeProblem};
+use quorumlock::{ConfigError, Error, Locker, NodeProblem, Servers};
 use quorumlock_testbed::servers::{ServerOptions, for_test};
 use quorumlock_tests::{Plain, Stopwatch, builder, eventually, granted, within};
 
@@ -20,7 +20,11 @@ async fn refusal(locker: &Locker, name: &str) -> (NodeProblem, String) {
 async fn a_member_of_a_cluster_in_other_modes() {
     let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
     let urls = fleet.servers.urls();
-    let lockers = [Locker::single(&urls[0]), Locker::replicated(&urls[..2]), Locker::quorum(&urls)];
+    let lockers = [
+        Locker::single(&urls[0]),
+        Locker::new(Servers::replicated(&urls[..2])),
+        Locker::quorum(&urls),
+    ];
     for locker in lockers {
         let (problem, text) = refusal(&locker.expect("good URLs"), "x").await;
         let problem = match problem {
@@ -30,7 +34,7 @@ async fn a_member_of_a_cluster_in_other_modes() {
         assert_eq!(problem, NodeProblem::ClusterMode, "{text}");
     }
     let (_, text) = refusal(&Locker::single(&urls[0]).expect("a good URL"), "x").await;
-    assert!(text.contains("Locker::cluster"), "{text}");
+    assert!(text.contains("Servers::cluster"), "{text}");
     for plain in &fleet.plain {
         assert_eq!(plain.ask::<i64>(&["DBSIZE"]).await, 0);
     }
@@ -39,14 +43,14 @@ async fn a_member_of_a_cluster_in_other_modes() {
 #[tokio::test]
 async fn seeds_that_are_no_members_of_a_cluster() {
     let Some(servers) = for_test(2, &ServerOptions::default()) else { return };
-    let one = Locker::cluster([servers[0].url()]).expect("a good URL");
+    let one = Locker::new(Servers::cluster([servers[0].url()])).expect("a good URL");
     assert_eq!(refusal(&one, "x").await.0, NodeProblem::NotACluster);
-    let both = Locker::cluster(servers.urls()).expect("good URLs");
+    let both = Locker::new(Servers::cluster(servers.urls())).expect("good URLs");
     let NodeProblem::NoClusterMember(seeds) = refusal(&both, "x").await.0 else { panic!() };
     assert!(seeds.iter().all(|seed| seed.problem == NodeProblem::NotACluster), "{seeds:?}");
     let sentinel = ServerOptions { sentinel: true, ..Default::default() };
     let Some(sentinel) = for_test(1, &sentinel) else { return };
-    let locker = Locker::cluster([sentinel[0].url()]).expect("a good URL");
+    let locker = Locker::new(Servers::cluster([sentinel[0].url()])).expect("a good URL");
     assert_eq!(refusal(&locker, "x").await.0, NodeProblem::Sentinel);
     for server in &servers {
         assert_eq!(Plain::to(server.url()).await.ask::<i64>(&["DBSIZE"]).await, 0);
@@ -58,7 +62,7 @@ async fn seeds_that_are_no_members_of_a_cluster() {
 async fn several_names_of_different_slots() {
     let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
     let locker = fleet.locker();
-    let refused = within("an answer", locker.lock_all(["a", "b"])).await.expect_err("refused");
+    let refused = within("an answer", locker.lock(["a", "b"])).await.expect_err("refused");
     let text = refused.to_string();
     let Error::Config(ConfigError::NamesInCluster { names }) = refused else { panic!("{text}") };
     assert_eq!(names, "a, b");
@@ -68,7 +72,7 @@ async fn several_names_of_different_slots() {
     }
     for user in 0..16 {
         let names = [format!("{{user{user}}}:a"), format!("{{user{user}}}:b")];
-        let set = within("free names", locker.lock_all(&names)).await.expect("free");
+        let set = within("free names", locker.lock(&names)).await.expect("free");
         let refused = within("an answer", locker.try_lock(&names[1])).await;
         assert!(refused.expect("an answer").is_none(), "{names:?}");
         set.unlock().await.expect("held");
@@ -90,7 +94,7 @@ async fn a_user_with_few_permissions() {
         }
     };
     let url = format!("redis://locker:p@{}", fleet.servers[0].addr().expect("ours"));
-    let locker = fleet.builder().cluster([&url]).expect("a good URL");
+    let locker = fleet.builder().on(Servers::cluster([&url])).expect("a good URL");
     allow(&[]).await;
     let (problem, text) = refusal(&locker, "x").await;
     assert!(matches!(problem, NodeProblem::Permission(_)), "{text}");
@@ -114,9 +118,11 @@ async fn a_user_with_few_permissions() {
 #[tokio::test]
 async fn one_seed_is_enough() {
     let Some(fleet) = Fleet::start().await else { return };
-    let locker = Locker::cluster(["redis://127.0.0.1:1", fleet.servers[4].url()]).expect("good");
+    let locker = Locker::new(Servers::cluster(["redis://127.0.0.1:1", fleet.servers[4].url()]))
+        .expect("good");
     drop(within("a free lock", locker.lock("x")).await.expect("free"));
-    let nobody = Locker::cluster(["redis://127.0.0.1:1", "redis://127.0.0.1:2"]).expect("good");
+    let nobody = Locker::new(Servers::cluster(["redis://127.0.0.1:1", "redis://127.0.0.1:2"]))
+        .expect("good");
     let (problem, text) = refusal(&nobody, "x").await;
     assert!(matches!(problem, NodeProblem::NoClusterMember(_)), "{text}");
 }
@@ -148,7 +154,7 @@ async fn a_name_whose_keys_have_several_slots() {
             panic!("{error:?}")
         };
         assert_eq!(told, name);
-        let error = locker.is_locked(name).await.expect_err("refused");
+        let error = locker.mutex(name).is_locked().await.expect_err("refused");
         assert!(matches!(error, Error::Config(_)), "{error:?}");
     }
     drop(within("a free lock", locker.lock("a{b}c")).await.expect("free"));
@@ -164,14 +170,14 @@ fn bad_input_is_refused_at_once() {
         made => panic!("{made:?}"),
     };
     let none: [&str; 0] = [];
-    assert_eq!(config(Locker::cluster(none)), ConfigError::NoNodes);
+    assert_eq!(config(Locker::new(Servers::cluster(none))), ConfigError::NoNodes);
     for url in ["redis://a/1", "unix:///tmp/redis.sock"] {
-        let error = config(Locker::cluster([url]));
+        let error = config(Locker::new(Servers::cluster([url])));
         assert!(matches!(error, ConfigError::DoesNotApply { .. }), "{error}");
     }
-    let twice = config(Locker::cluster(["redis://a", "redis://a:6379"]));
+    let twice = config(Locker::new(Servers::cluster(["redis://a", "redis://a:6379"])));
     assert!(matches!(twice, ConfigError::SameServer { .. }), "{twice}");
-    let error = config(Locker::cluster(["redis-sentinel://a/m"]));
+    let error = config(Locker::new(Servers::cluster(["redis-sentinel://a/m"])));
     assert!(matches!(error, ConfigError::BadUrl { .. }), "{error}");
     for builder in [
         builder().redisson_fenced(true),
@@ -179,7 +185,7 @@ fn bad_input_is_refused_at_once() {
         builder().tls_ca("x"),
         builder().replica_timeout(Duration::from_millis(100)),
     ] {
-        let error = config(builder.cluster(["redis://a"]));
+        let error = config(builder.on(Servers::cluster(["redis://a"])));
         assert!(matches!(error, ConfigError::DoesNotApply { .. }), "{error}");
     }
 }

@@ -1,8 +1,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::TryStreamExt as _;
 use futures::future::{join, join_all};
-use quorumlock::{Error, NodeProblem, Wire};
+use quorumlock::{Error, Layout, NodeProblem, Replicas, Servers};
 use quorumlock_protocol::Name;
 use quorumlock_tests::{eventually, within};
 
@@ -11,11 +12,12 @@ use crate::{Fleet, MASTERS, name_in, slots_of, source};
 /// Each lock is on the master of its slot and nowhere else.
 async fn a_hundred_names(fleet: Option<Fleet>) {
     let Some(fleet) = fleet else { return };
-    for wire in [Wire::Redisson, Wire::Redlock] {
-        let [locker, other] =
-            [0, 1].map(|at| fleet.builder().wire(wire).cluster([fleet.servers[at].url()]));
+    for layout in [Layout::Redisson, Layout::Redlock] {
+        let [locker, other] = [0, 1].map(|at| {
+            fleet.builder().layout(layout).on(Servers::cluster([fleet.servers[at].url()]))
+        });
         let (locker, other) = (locker.expect("a good URL"), other.expect("a good URL"));
-        let names: Vec<_> = (0..100).map(|i| format!("{wire:?}/{i}")).collect();
+        let names: Vec<_> = (0..100).map(|i| format!("{layout:?}/{i}")).collect();
         let lock =
             async |name: &String| within("a free lock", locker.lock(name)).await.expect("free");
         let mut guards = join_all(names.iter().map(lock)).await;
@@ -30,14 +32,17 @@ async fn a_hundred_names(fleet: Option<Fleet>) {
             }
             assert!(guard.token().get() > 0);
             assert!(other.try_lock(name).await.expect("it answers").is_none(), "{name}");
-            assert!(other.is_locked(name).await.expect("it answers"));
+            assert!(other.mutex(name).is_locked().await.expect("it answers"));
         }
         assert!(used.iter().all(|used| *used > 0), "{used:?}");
         // A fresh locker knows one member only.
-        let fresh = fleet.builder().wire(wire).cluster([fleet.servers[2].url()]).expect("a URL");
+        let fresh = fleet
+            .builder()
+            .layout(layout)
+            .on(Servers::cluster([fleet.servers[2].url()]))
+            .expect("a URL");
         let (mut listed, mut held) = (BTreeSet::new(), fresh.list());
-        while let Some(lock) = within("a lock", held.next()).await.transpose().expect("all answer")
-        {
+        while let Some(lock) = within("a lock", held.try_next()).await.expect("all answer") {
             assert!(listed.insert(lock.name), "listed twice");
         }
         assert_eq!(listed, names.iter().cloned().collect());
@@ -48,8 +53,8 @@ async fn a_hundred_names(fleet: Option<Fleet>) {
         for (name, before) in names.iter().zip(fences) {
             let guard = within("a free lock", other.lock(name)).await.expect("free");
             assert!(guard.token() > before, "{name}");
-            assert!(locker.force_unlock(name).await.expect("it answers"));
-            assert!(!other.is_locked(name).await.expect("it answers"));
+            assert!(locker.mutex(name).force_unlock().await.expect("it answers"));
+            assert!(!other.mutex(name).is_locked().await.expect("it answers"));
         }
     }
 }
@@ -70,7 +75,11 @@ async fn a_hundred_names_over_all_shards_of_the_second_kind_of_server() {
 async fn replicas_of_each_shard_acknowledge() {
     let Some(source) = source() else { return };
     let fleet = Fleet::start_on(&source, 1, Some("secret"), Duration::from_secs(60)).await;
-    let locker = fleet.builder().replicas(1).cluster([fleet.servers[1].url()]).expect("good");
+    let locker = fleet
+        .builder()
+        .replicas(Replicas::AtLeast(1))
+        .on(Servers::cluster([fleet.servers[1].url()]))
+        .expect("good");
     for master in 0..MASTERS {
         let name = name_in(slots_of(master)[0]);
         let guard = within("a free lock", locker.lock(&name)).await.expect("acknowledged");
@@ -119,7 +128,7 @@ async fn a_release_notifies_the_waiter_of_another_process() {
 async fn a_master_that_hangs_delays_no_renewal_at_others() {
     let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
     let locker = fleet.builder().answer_timeout(Duration::from_secs(5));
-    let locker = locker.cluster(fleet.servers.urls()).expect("good URLs");
+    let locker = locker.on(Servers::cluster(fleet.servers.urls())).expect("good URLs");
     let lease = Duration::from_secs(6);
     let names = |master: usize| {
         let [first, last] = slots_of(master);

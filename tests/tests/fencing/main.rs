@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorumlock::fencing::{FenceGate, Stale};
-use quorumlock::{FencingToken, Guard, Wire};
+use quorumlock::{FencingToken, Guard, Layout};
 use quorumlock_tests::{Testbed, Topology, within};
 
 use self::account::{Account, Gate, InRedis, InSql, Unclaimed};
@@ -29,11 +29,11 @@ macro_rules! demonstrations {
     ($demonstration:ident: $($test:ident, $resource:ident;)*) => { $(
         #[tokio::test]
         async fn $test() {
-            for (topology, wire) in
-                [(Topology::Single, Wire::Redisson), (Topology::QuorumOf3, Wire::Redlock)]
+            for (topology, layout) in
+                [(Topology::Single, Layout::Redisson), (Topology::QuorumOf3, Layout::Redlock)]
             {
                 let worker = env!("CARGO_BIN_EXE_quorumlock-tests-worker");
-                let Some(bed) = Testbed::start(topology, wire, worker) else { return };
+                let Some(bed) = Testbed::start(topology, layout, worker) else { return };
                 demonstrations!(@ $resource, bed, $demonstration);
             }
         }
@@ -141,21 +141,23 @@ async fn without_the_claim_an_update_is_lost(
 /// A reader after a paused writer, and a writer after a paused reader (SAFETY.md G4).
 #[tokio::test]
 async fn a_gate_refuses_a_paused_writer_after_a_reader_and_a_paused_reader_after_a_writer() {
-    for (topology, wire) in
-        [(Topology::Single, Wire::Redisson), (Topology::QuorumOf3, Wire::Redlock)]
+    for (topology, layout) in
+        [(Topology::Single, Layout::Redisson), (Topology::QuorumOf3, Layout::Redlock)]
     {
-        let Some(bed) = Testbed::start(topology, wire, "") else { return };
+        let Some(bed) = Testbed::start(topology, layout, "") else { return };
         let (slow, quick, gate) = (bed.locker(), bed.locker(), FenceGate::new(100));
-        let writer = slow.write(NAME).hold_at_most(SHORT).await.expect("free");
+        let writer = slow.rw_lock(NAME).write().hold_at_most(SHORT).await.expect("free");
         let claimed = gate.claim(writer.token()).expect("the first token");
-        let reader = within("the end of a short lease", quick.read(NAME)).await.expect("free");
+        let reader =
+            within("the end of a short lease", quick.rw_lock(NAME).read()).await.expect("free");
         let read = gate.read(reader.token(), |balance| *balance);
         let late = claimed.with(|balance| *balance += 1);
         assert_eq!((read, late), (Ok(100), Err(Stale::new(reader.token(), writer.token()))));
         reader.unlock().await.expect("held");
 
-        let reader = slow.read(NAME).hold_at_most(SHORT).await.expect("free");
-        let writer = within("the end of a short lease", quick.write(NAME)).await.expect("free");
+        let reader = slow.rw_lock(NAME).read().hold_at_most(SHORT).await.expect("free");
+        let writer =
+            within("the end of a short lease", quick.rw_lock(NAME).write()).await.expect("free");
         gate.claim(writer.token()).expect("the largest token").with(|b| *b = 150).expect("claimed");
         let late = gate.read(reader.token(), |balance| *balance);
         assert_eq!(late, Err(Stale::new(writer.token(), reader.token())));
@@ -171,7 +173,7 @@ async fn next_holder(paused: &Guard, lock: quorumlock::LockRequest) -> Guard {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn redis_counts_every_update_of_many_tasks() {
-    let Some(bed) = Testbed::start(Topology::Single, Wire::Redisson, "") else { return };
+    let Some(bed) = Testbed::start(Topology::Single, Layout::Redisson, "") else { return };
     let resource = InRedis::with(&bed.plain(0).await, 0).await;
     every_update_counts((0..8).map(|_| resource.clone()).collect()).await;
 }

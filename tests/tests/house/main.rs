@@ -7,6 +7,7 @@ mod map;
 mod operations;
 mod options;
 mod packages;
+mod words;
 
 use std::collections::HashSet;
 use std::fs;
@@ -229,7 +230,7 @@ fn early_instants_are_for_what_begins() {
     assert_none("early instants", &breaches);
 }
 
-/// A generator in the process would give a cloned machine the same nonces as its twin (SAFETY.md
+/// A generator in the process would give a cloned machine the same nonces as its copy (SAFETY.md
 /// H20): it may spread retries, and nothing else.
 #[test]
 fn nonces_come_from_the_operating_system() {

@@ -1,4 +1,4 @@
-//! docs/OPERATIONS.md says what each warning and each exit code means.
+//! The pages for operators say what each warning and each exit code means.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ fn each_warning_has_a_line_that_says_what_to_do() {
         }
     }
     assert!(seen > 5, "the warnings are not found: {seen}");
-    assert_none("events that the table of the log in docs/OPERATIONS.md lacks", &missing);
+    assert_none("events that the table of the log in docs/MONITORING.md lacks", &missing);
 }
 
 /// And the page quotes none that the library no longer emits.
@@ -43,7 +43,7 @@ fn each_line_of_a_warning_is_of_one_that_is_emitted() {
         .filter(|cells| !emitted.contains(&(cells[0], cells[1].trim_matches('`').to_owned())))
         .map(|cells| cells.join(" | "))
         .collect();
-    assert_none("lines of docs/OPERATIONS.md without an event", &stale);
+    assert_none("lines of docs/MONITORING.md without an event", &stale);
 }
 
 #[test]
@@ -69,11 +69,14 @@ fn each_exit_code_has_a_line_that_says_what_to_do() {
         }
     }
     assert!(seen > 10, "the codes are not found: {seen}");
-    assert_none("exit codes that docs/OPERATIONS.md lacks", &missing);
+    assert_none("exit codes that docs/COMMANDS.md lacks", &missing);
 }
 
+/// The pages for operators, one after the other.
 fn page() -> String {
-    fs::read_to_string(root().join("docs/OPERATIONS.md")).expect("the page")
+    let pages = ["OPERATIONS.md", "COMMANDS.md", "MONITORING.md"];
+    let text = |page| fs::read_to_string(root().join("docs").join(page)).expect("the page");
+    pages.map(text).join("\n")
 }
 
 /// The cells of each row of a table.

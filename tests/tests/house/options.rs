@@ -31,7 +31,7 @@ fn operations_prints_the_arguments_and_variables() {
         format!("| `{argument}` | `{variable}` | {} | {about} |\n", option.default)
     };
     let head = "| argument | variable | default | meaning |\n|---|---|---|---|\n";
-    prints("docs/OPERATIONS.md", head, row);
+    prints("docs/COMMANDS.md", head, row);
 }
 
 #[test]

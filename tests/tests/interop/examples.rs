@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use quorumlock::{Locker, Wire};
+use quorumlock::{Layout, Locker, Servers};
 use quorumlock_tests::{builder, within};
 use tokio::process::Command;
 
@@ -61,12 +61,12 @@ async fn shares_a_lock(example: &str, layout: &'static str, servers: usize) {
 }
 
 fn locker(bed: &Testbed, layout: &str) -> Locker {
-    let wire = if layout == "redisson" { Wire::Redisson } else { Wire::Redlock };
-    let builder = builder().wire(wire);
+    let layout = if layout == "redisson" { Layout::Redisson } else { Layout::Redlock };
+    let builder = builder().layout(layout);
     let urls = bed.servers.urls();
     let locker = match urls.as_slice() {
-        [url] => builder.single(url),
-        urls => builder.admission(quorumlock::Admission::Redlock).quorum(urls),
+        [url] => builder.on(Servers::single(url)),
+        urls => builder.admission(quorumlock::Admission::Redlock).on(Servers::quorum(urls)),
     };
     locker.expect("good URLs")
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, Locker, NodeProblem};
+use quorumlock::{Error, Locker, NodeProblem, Servers};
 use quorumlock_tests::builder;
 
 use crate::client::Reply;
@@ -25,7 +25,8 @@ const LEASE: Duration = Duration::from_secs(4);
 
 async fn start(redisson: &str) -> Option<(Testbed, Locker)> {
     let bed = Testbed::start(redisson, "redisson", 1, LEASE).await?;
-    let locker = builder().lease(LEASE).single(bed.servers[0].url()).expect("a good URL");
+    let locker =
+        builder().lease(LEASE).on(Servers::single(bed.servers[0].url())).expect("a good URL");
     Some((bed, locker))
 }
 
@@ -38,16 +39,16 @@ async fn their_read_write_lock_is_named_and_never_forced(redisson: &str) {
     assert!(locker.try_lock(NAME).await.expect("an answer").is_none());
     let found = "Redisson's read-write lock, 2 readers";
     is_named(&locker.lock(NAME).await.expect_err("theirs"), found);
-    is_named(&locker.holder(NAME).await.expect_err("theirs"), found);
-    is_named(&locker.force_unlock(NAME).await.expect_err("theirs"), found);
+    is_named(&locker.mutex(NAME).holder().await.expect_err("theirs"), found);
+    is_named(&locker.mutex(NAME).force_unlock().await.expect_err("theirs"), found);
     assert!(matches!(one.order("read:held", "").await.reply, Reply::Ok(_)), "not deleted");
 
     one.order("read:unlock", "").await.granted();
     two.order("read:unlock", "").await.granted();
     one.order("write:lock", "").await.granted();
     let found = "Redisson's read-write lock, 1 writer";
-    is_named(&locker.holder(NAME).await.expect_err("theirs"), found);
-    is_named(&locker.force_unlock(NAME).await.expect_err("theirs"), found);
+    is_named(&locker.mutex(NAME).holder().await.expect_err("theirs"), found);
+    is_named(&locker.mutex(NAME).force_unlock().await.expect_err("theirs"), found);
     one.order("write:unlock", "").await.granted();
     locker.lock(NAME).await.expect("free").unlock().await.expect("held");
 }
@@ -113,7 +114,7 @@ async fn takes_turns(redisson: &str, kind: &str) {
 async fn strict_admission_keeps_our_promise_to_them_and_not_theirs_to_us() {
     let Some(bed) = Testbed::start("redsync", "redlock", 5, LONG_LEASE).await else { return };
     let theirs = bed.theirs().await;
-    let locker = builder().quorum(bed.servers.urls()).expect("good URLs");
+    let locker = builder().on(Servers::quorum(bed.servers.urls())).expect("good URLs");
     locker.admit_nodes().await.expect("new servers");
     let forget = || {
         for server in bed.servers.iter().take(3) {

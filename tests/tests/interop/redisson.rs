@@ -118,10 +118,10 @@ async fn hold_counts_are_read_across(redisson: &str) {
     let locker = Locker::single(bed.servers[0].url()).expect("a good URL");
     theirs.lock().await.granted();
     theirs.lock().await.granted();
-    let holder = locker.holder(NAME).await.expect("an answer").expect("held");
+    let holder = locker.mutex(NAME).holder().await.expect("an answer").expect("held");
     assert_eq!(holder.holds, 2);
     theirs.unlock().await.granted();
-    let holder = locker.holder(NAME).await.expect("an answer").expect("held");
+    let holder = locker.mutex(NAME).holder().await.expect("an answer").expect("held");
     assert_eq!(holder.holds, 1);
     assert!(locker.try_lock(NAME).await.expect("an answer").is_none());
     theirs.unlock().await.granted();

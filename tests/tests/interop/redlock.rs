@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Wire};
+use quorumlock::{Admission, Layout, Servers};
 use quorumlock_tests::{builder, within};
 
 use crate::client::Client;
@@ -38,8 +38,8 @@ beside!(redis_py, REDIS_PY: each_refuses_what_the_other_holds, each_comes_after_
 #[tokio::test]
 async fn several_names_beside_several_resources() {
     let Some(bed) = start(NODE_REDLOCK).await else { return };
-    let locker = builder().wire(Wire::Redlock).admission(Admission::Redlock);
-    let ours = locker.quorum(bed.servers.urls()).expect("good URLs");
+    let locker = builder().layout(Layout::Redlock).admission(Admission::Redlock);
+    let ours = locker.on(Servers::quorum(bed.servers.urls())).expect("good URLs");
     let client = bed.theirs().await;
     let (both, other) = (client.caller("a", "x+y"), client.caller("b", "y+z"));
 
@@ -47,11 +47,11 @@ async fn several_names_beside_several_resources() {
     for name in ["x", "y"] {
         assert!(ours.try_lock(name).await.expect("an answer").is_none(), "{name} twice");
     }
-    assert!(ours.try_lock_all(["y", "z"]).await.expect("an answer").is_none(), "y twice");
+    assert!(ours.try_lock(["y", "z"]).await.expect("an answer").is_none(), "y twice");
     both.extend().await.granted();
     both.unlock().await.granted();
 
-    let set = within("free names", ours.lock_all(["y", "x"])).await.expect("free");
+    let set = within("free names", ours.lock(["y", "x"])).await.expect("free");
     other.try_lock(NOW).await.refused();
     client.caller("c", "x").try_lock(NOW).await.refused();
     let free = within("a free name", ours.lock("z")).await.expect("nothing of theirs is left");

@@ -28,7 +28,8 @@ impl Bed {
     async fn start() -> Option<Self> {
         let servers = for_test(1, &ServerOptions::default())?;
         let plain = Plain::to(servers[0].url()).await;
-        let witness = builder().single(servers[0].url()).expect("a good URL");
+        let witness =
+            builder().on(quorumlock::Servers::single(servers[0].url())).expect("a good URL");
         witness.admit_nodes().await.expect("it answers");
         let bed = Self { servers, plain, witness };
         assert_eq!(bed.refused("first").await, None, "it votes");
@@ -36,7 +37,7 @@ impl Bed {
     }
 
     fn locker(&self) -> Locker {
-        builder().single(self.servers[0].url()).expect("a good URL")
+        builder().on(quorumlock::Servers::single(self.servers[0].url())).expect("a good URL")
     }
 
     /// Why the witness is not granted a free name; `None` if it is.
@@ -126,7 +127,7 @@ async fn a_note_from_before_the_admission_is_put_back() {
     let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
     let (plain, url) = (Plain::to(servers[0].url()).await, servers[0].url());
     let builder = builder().max_lease(Duration::from_secs(60));
-    let witness = builder.single(url).expect("a good URL");
+    let witness = builder.on(quorumlock::Servers::single(url)).expect("a good URL");
     let refused = async || {
         let refused = within("an answer", witness.lock("x").fail_fast()).await;
         assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");

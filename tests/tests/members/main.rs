@@ -6,7 +6,7 @@ mod without_admission;
 
 use std::time::Duration;
 
-use quorumlock::admission::{ChangeStep, NodeStatus, NoteStep, Until};
+use quorumlock::admission::{ChangeStep, MemberChange, NodeStatus, NoteStep, Until};
 use quorumlock::{Builder, Error, Locker, NodeProblem};
 use quorumlock_testbed::servers::{Faketime, ServerOptions, Servers, Shift, for_test};
 use quorumlock_testbed::skip;
@@ -24,17 +24,22 @@ fn builder() -> Builder {
         .clock_bound(CLOCK_BOUND)
 }
 
+/// What a change of members needs.
+fn operator(longest: Duration) -> Builder {
+    Builder::without_servers().max_lease(longest).clock_bound(CLOCK_BOUND)
+}
+
 /// For locks that are held for a while: a loaded machine renews them in time.
 fn patient() -> Builder {
     builder().lease(PATIENT / 2).max_lease(PATIENT)
 }
 
 fn locker(urls: &[String]) -> Locker {
-    builder().quorum(urls).expect("good URLs")
+    builder().on(quorumlock::Servers::quorum(urls)).expect("good URLs")
 }
 
 fn patient_locker(urls: &[String]) -> Locker {
-    patient().quorum(urls).expect("good URLs")
+    patient().on(quorumlock::Servers::quorum(urls)).expect("good URLs")
 }
 
 fn problems<T: std::fmt::Debug>(refused: Result<T, Error>) -> Vec<NodeProblem> {
@@ -66,7 +71,9 @@ async fn a_call_that_fails_writes_notes_before_it_ends() {
     let noted = async || {
         // No background makes a pass so soon.
         let builder = builder().max_lease(Duration::from_secs(60)).clock_bound(CLOCK_BOUND * 100);
-        let locker = builder.answer_timeout(Duration::from_millis(400)).quorum(servers.urls());
+        let locker = builder
+            .answer_timeout(Duration::from_millis(400))
+            .on(quorumlock::Servers::quorum(servers.urls()));
         let failed = locker.expect("good URLs").try_lock("x").await;
         let failed = failed.expect_err("nobody admitted the nodes");
         (failed, Plain::to(servers[2].url()).await.exists(RECORD).await)
@@ -113,7 +120,9 @@ async fn short_processes_alone_found_a_cluster_and_heal_it() {
 async fn the_marks_of_a_node_are_read_once_when_a_cluster_is_founded() {
     let Some(servers) = for_test(5, &ServerOptions::default()) else { return };
     // No call is late, so that one pass founds the cluster.
-    let locker = builder().answer_timeout(Duration::from_secs(20)).quorum(servers.urls());
+    let locker = builder()
+        .answer_timeout(Duration::from_secs(20))
+        .on(quorumlock::Servers::quorum(servers.urls()));
     let locker = locker.expect("good URLs");
     let _guard = eventually("founded", async || locker.try_lock("x").await.ok().flatten()).await;
     for server in servers.iter() {
@@ -192,8 +201,13 @@ async fn another_database_is_another_cluster_only_on_the_operators_word() {
     awaits_granted(&urls).await;
 }
 
-async fn change(builder: &Builder, urls: &[String], target: &[String], until: Until) {
-    let mut change = builder.clone().change_members(urls, target, until).expect("good URLs");
+async fn change(longest: Duration, urls: &[String], target: &[String], until: Until) {
+    let mut change = MemberChange::new(
+        operator(longest).with_servers(quorumlock::Servers::quorum(urls)),
+        target,
+        until,
+    )
+    .expect("good URLs");
     let done = async {
         loop {
             let progress = change.step().await.expect("one step away").expect("a cluster");
@@ -214,18 +228,18 @@ async fn a_server_is_exchanged_under_a_held_lock() {
     let first = patient_locker(old);
     first.admit_nodes().await.expect("all answer");
     let guard = first.lock("held").await.expect("free");
-    change(&patient(), old, all, Until::BothVote).await;
+    change(PATIENT, old, all, Until::BothVote).await;
     let second = patient_locker(all);
     assert!(second.try_lock("held").await.expect("it may ask").is_none(), "both lists exclude");
     second.lock("x").await.expect("free").unlock().await.expect("held");
     first.lock("x").await.expect("both lists vote").unlock().await.expect("held");
     guard.unlock().await.expect("held through the change");
     let guard = second.lock("held").await.expect("free");
-    change(&patient(), all, all, Until::OnlyTarget).await;
+    change(PATIENT, all, all, Until::OnlyTarget).await;
     assert!(problems(first.lock("x").await).iter().any(is_barred), "the old list is refused");
     servers[0].kill().expect("ours");
-    change(&patient(), all, new, Until::BothVote).await;
-    change(&patient(), new, new, Until::OnlyTarget).await;
+    change(PATIENT, all, new, Until::BothVote).await;
+    change(PATIENT, new, new, Until::OnlyTarget).await;
     let third = patient_locker(new);
     drop(third.lock("x").await.expect("free"));
     assert!(problems(second.lock("x").await).iter().any(is_barred));
@@ -238,12 +252,16 @@ async fn a_change_is_refused_if_it_exchanges_a_server_or_another_is_under_way() 
     let urls = servers.urls();
     locker(&urls[..3]).admit_nodes().await.expect("all answer");
     let step = async |target: &[String]| {
-        let change = builder().change_members(&urls[..3], target, Until::BothVote);
+        let change = MemberChange::new(
+            operator(MAX_LEASE).with_servers(quorumlock::Servers::quorum(&urls[..3])),
+            target,
+            Until::BothVote,
+        );
         change.expect("good URLs").step().await.map_err(|refused| refused.to_string())
     };
     let exchanged = step(&urls[1..4]).await.expect_err("two servers differ");
     assert!(exchanged.contains("one server at a time"), "{exchanged}");
-    change(&builder(), &urls[..3], &urls[..4], Until::BothVote).await;
+    change(MAX_LEASE, &urls[..3], &urls[..4], Until::BothVote).await;
     let other = [&urls[..3], &urls[4..]].concat();
     let under_way = step(&other).await.expect_err("another change");
     assert!(under_way.contains("under way"), "{under_way}");

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use quorumlock::Wire;
-use quorumlock::admission::{ChangeStep, Until};
+use quorumlock::Layout;
+use quorumlock::admission::{ChangeStep, MemberChange, Until};
 use quorumlock_protocol::admission::members::{MemberList, Membership, Terms, membership};
 use quorumlock_protocol::admission::{
     AdmissionRpc, AdmitRequest, ClusterConfig, Marks, NodeInfo, NoteRequest,
@@ -14,7 +14,7 @@ use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, eventually};
 use quorumlock_watchdog::Clock;
 
-use crate::{CLOCK_BOUND, MAX_LEASE, RECORD, builder, change, locker};
+use crate::{CLOCK_BOUND, MAX_LEASE, RECORD, change, locker, operator};
 
 /// On a loaded machine a request may be carried out late.
 const BOUND: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ fn node_at(url: String, clock: &Clock, clock_bound: Duration) -> RedisNode {
         replicated: false,
     };
     let settings = Settings::default();
-    let nodes = redis_nodes(&[url], Wire::Redlock, Some(&cluster), &settings, clock);
+    let nodes = redis_nodes(&[url], Layout::Redlock, Some(&cluster), &settings, clock);
     nodes.expect("a good URL").pop().expect("one")
 }
 
@@ -259,7 +259,11 @@ async fn a_change_waits_anew_for_a_node_with_another_incarnation() {
     let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
     let urls = servers.urls();
     locker(&urls).admit_nodes().await.expect("all answer");
-    let change = builder().change_members(&urls, &urls[..2], Until::BothVote);
+    let change = MemberChange::new(
+        operator(MAX_LEASE).with_servers(quorumlock::Servers::quorum(&urls)),
+        &urls[..2],
+        Until::BothVote,
+    );
     let mut change = change.expect("good URLs");
     let first = change.step().await.expect("by one").expect("a cluster").step;
     let longest = MAX_LEASE.mul_f64(1.0 + 2.0 * Settings::default().max_clock_drift);
@@ -279,14 +283,18 @@ async fn a_change_that_was_begun_on_one_node_goes_on() {
     let (urls, old) = (servers.urls(), &servers.urls()[..3]);
     locker(old).admit_nodes().await.expect("all answer");
     let list = |urls: &[String]| {
-        let change = builder().change_members(urls, urls, Until::BothVote);
+        let change = MemberChange::new(
+            operator(MAX_LEASE).with_servers(quorumlock::Servers::quorum(urls)),
+            urls,
+            Until::BothVote,
+        );
         change.expect("good URLs").target().clone()
     };
     let both = Terms { phase: 2, list: list(old), next: Some(list(&urls)) };
     let first = node_at(urls[0].clone(), &Clock::system(), CLOCK_BOUND);
     let found = info(&first).await.incarnation.expect("admitted");
     assert_eq!(first.write_terms(found, &both, INCARNATIONS[0]).await, Ok(true));
-    change(&builder(), old, &urls, Until::BothVote).await;
+    change(MAX_LEASE, old, &urls, Until::BothVote).await;
     let shown = locker(&urls).node_status().await.expect("they answer");
     assert!(shown.iter().all(|node| node.terms == Some(both.clone())), "{shown:?}");
 }
@@ -299,7 +307,11 @@ async fn a_change_waits_for_a_server_that_restarted_with_its_data() {
     let urls = servers.urls();
     locker(&urls).admit_nodes().await.expect("all answer");
     servers[0].restart().expect("ours");
-    let change = builder().change_members(&urls, &urls[..2], Until::BothVote);
+    let change = MemberChange::new(
+        operator(MAX_LEASE).with_servers(quorumlock::Servers::quorum(&urls)),
+        &urls[..2],
+        Until::BothVote,
+    );
     let step = change.expect("good URLs").step().await.expect("by one").expect("a cluster").step;
     let restarted = node_at(urls[0].clone(), &Clock::system(), CLOCK_BOUND).member().clone();
     assert_eq!(step, ChangeStep::Unconfirmed(vec![restarted]));
@@ -314,7 +326,11 @@ async fn a_change_takes_no_node_from_another_cluster() {
     for locker in [&ours, &ours, &others] {
         locker.force_admit_nodes().await.expect("all answer");
     }
-    let change = builder().change_members(&urls[..3], &urls[..4], Until::BothVote);
+    let change = MemberChange::new(
+        operator(MAX_LEASE).with_servers(quorumlock::Servers::quorum(&urls[..3])),
+        &urls[..4],
+        Until::BothVote,
+    );
     let mut change = change.expect("good URLs");
     eventually("the change begins", async || {
         let progress = change.step().await.expect("by one").expect("a cluster");

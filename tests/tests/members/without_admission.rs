@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, Error, Locker, NodeProblem, Wire};
+use quorumlock::{Admission, Builder, Error, Layout, Locker, NodeProblem};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, eventually, within};
 
@@ -13,13 +13,15 @@ const LONG_LEASE: Duration = Duration::from_secs(60);
 
 /// A builder of lockers without admission, in the layout of a quorum.
 fn lax() -> Builder {
-    quorumlock_tests::builder().wire(Wire::Redlock).admission(Admission::Redlock)
+    quorumlock_tests::builder().layout(Layout::Redlock).admission(Admission::Redlock)
 }
 
 fn lax_locker(urls: &[String]) -> Locker {
     match urls {
-        [url] => quorumlock_tests::builder().wire(Wire::Redlock).single(url),
-        urls => lax().quorum(urls),
+        [url] => {
+            quorumlock_tests::builder().layout(Layout::Redlock).on(quorumlock::Servers::single(url))
+        }
+        urls => lax().on(quorumlock::Servers::quorum(urls)),
     }
     .expect("good URLs")
 }
@@ -28,7 +30,10 @@ fn lax_locker(urls: &[String]) -> Locker {
 async fn cluster() -> Option<(Servers, Locker, quorumlock::Guard)> {
     let servers = for_test(3, &ServerOptions::default())?;
     let strict = quorumlock_tests::builder().admission(Admission::Strict);
-    let strict = strict.lease(LONG_LEASE).quorum(servers.urls()).expect("good URLs");
+    let strict = strict
+        .lease(LONG_LEASE)
+        .on(quorumlock::Servers::quorum(servers.urls()))
+        .expect("good URLs");
     strict.admit_nodes().await.expect("all nodes answer");
     let guard = within("free", strict.lock("x")).await.expect("granted");
     Plain::to(servers[2].url()).await.ask::<i64>(&["DEL", "x"]).await;
@@ -69,7 +74,7 @@ async fn a_program_without_admission_is_granted_nothing_by_a_cluster_and_may_loo
         let locker = lax_locker(part);
         is_refused(&locker, &list, context).await;
         // A node that would not grant it the name does not say that it is free.
-        let holder = within("an answer", locker.holder("x")).await;
+        let holder = within("an answer", locker.mutex("x").holder()).await;
         match part.len() {
             1 => drop(holder.expect_err(context)),
             _ => assert!(holder.expect("a look is not refused").is_some(), "{context}"),
@@ -83,8 +88,15 @@ async fn a_program_without_admission_is_granted_nothing_by_a_cluster_and_may_loo
 async fn a_program_without_admission_is_granted_nothing_by_a_proven_server() {
     let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
     let url = servers[0].url();
-    Locker::proven(url).expect("a good URL").admit_nodes().await.expect("it answers");
-    let locker = quorumlock_tests::builder().single(url).expect("a good URL");
+    Builder::without_servers()
+        .admission(Admission::Strict)
+        .on(quorumlock::Servers::single(url))
+        .expect("a good URL")
+        .admit_nodes()
+        .await
+        .expect("it answers");
+    let locker =
+        quorumlock_tests::builder().on(quorumlock::Servers::single(url)).expect("a good URL");
     is_refused(&locker, &["master/0".to_owned()], "one proven server").await;
 }
 

@@ -6,7 +6,7 @@ mod page;
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, Error, Locker, NodeProblem, NodeReport, Wire};
+use quorumlock::{Admission, Builder, Error, Layout, Locker, NodeProblem, NodeReport};
 use quorumlock_redis::permissions::{Call, PERMISSIONS, Without};
 use quorumlock_testbed::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::{Plain, eventually, within};
@@ -34,8 +34,11 @@ async fn a_quorum_without_one_command_does_what_the_table_says() {
 #[tokio::test]
 async fn a_user_without_channels_releases_and_its_waiters_poll() {
     for nodes in [1, 3] {
-        for wire in [Wire::Redisson, Wire::Redlock] {
-            let Some(bed) = Bed::start(nodes, Locker::builder().wire(wire)).await else { return };
+        for layout in [Layout::Redisson, Layout::Redlock] {
+            let Some(bed) = Bed::start(nodes, Builder::without_servers().layout(layout)).await
+            else {
+                return;
+            };
             bed.observe(&["resetchannels"], Without::Works("waiters poll")).await;
             bed.observe(&["&*", "-publish"], Without::Works("waiters poll")).await;
         }
@@ -46,8 +49,10 @@ async fn a_user_without_channels_releases_and_its_waiters_poll() {
 /// others out for a whole lease.
 #[tokio::test]
 async fn a_release_that_may_not_publish_leaves_the_name_free() {
-    for wire in [Wire::Redisson, Wire::Redlock] {
-        let Some(bed) = Bed::start(1, Locker::builder().wire(wire)).await else { return };
+    for layout in [Layout::Redisson, Layout::Redlock] {
+        let Some(bed) = Bed::start(1, Builder::without_servers().layout(layout)).await else {
+            return;
+        };
         let (holder, waiter) = (bed.locker(), bed.locker());
         bed.allow(&["&*"]).await;
         let guard = within("free", holder.lock("x").lease(LONG_LEASE)).await.expect("granted");
@@ -66,7 +71,9 @@ async fn a_release_that_may_not_publish_leaves_the_name_free() {
 /// taken for ever if its client ended before it released it.
 #[tokio::test]
 async fn a_grant_that_fails_halfway_leaves_no_key() {
-    let Some(bed) = Bed::start(1, Locker::builder().scripts_only(true)).await else { return };
+    let Some(bed) = Bed::start(1, Builder::without_servers().scripts_only(true)).await else {
+        return;
+    };
     bed.plain[0].log_all().await;
     let guard = within("free", bed.locker().lock("x").lease(LONG_LEASE)).await.expect("granted");
     let is_acquire = |words: &Vec<String>| words[0] == "EVALSHA" && words[2..4] == ["2", "x"];
@@ -104,7 +111,7 @@ async fn votes_that_no_script_cache_proves_compare_the_run() {
 #[tokio::test]
 async fn scripts_that_a_server_forgets_are_loaded_by_eval_again() {
     for nodes in [1, 3] {
-        let by_script = Locker::builder().scripts_only(true);
+        let by_script = Builder::without_servers().scripts_only(true);
         let Some(bed) = Bed::start(nodes, by_script).await else { return };
         bed.allow(&["&*", "-script"]).await;
         let locker = bed.locker();
@@ -124,11 +131,12 @@ async fn scripts_that_a_server_forgets_are_loaded_by_eval_again() {
 /// By INFO a master is told from its replicas.
 #[tokio::test]
 async fn a_locker_with_several_addresses_says_that_it_needs_info() {
-    let Some(bed) = Bed::start(2, Locker::builder().admission(Admission::Redlock)).await else {
+    let Some(bed) = Bed::start(2, Builder::without_servers().admission(Admission::Redlock)).await
+    else {
         return;
     };
     bed.allow(&["&*", "-info"]).await;
-    let locker = Locker::replicated(&bed.urls).expect("good URLs");
+    let locker = Locker::new(quorumlock::Servers::replicated(&bed.urls)).expect("good URLs");
     let error = within("an answer", locker.lock("x").fail_fast()).await.expect_err("refused");
     let NodeProblem::NoMaster(found) = &reports(&error)[0].problem else { panic!("{error}") };
     let about_info = |report: &NodeReport| matches!(&report.problem, NodeProblem::Permission(text) if text.starts_with("INFO"));
@@ -197,8 +205,8 @@ impl Bed {
 
     fn locker(&self) -> Locker {
         let built = match &self.urls[..] {
-            [url] => self.builder.clone().single(url),
-            urls => self.builder.clone().quorum(urls),
+            [url] => self.builder.clone().on(quorumlock::Servers::single(url)),
+            urls => self.builder.clone().on(quorumlock::Servers::quorum(urls)),
         };
         built.expect("good URLs")
     }
@@ -249,7 +257,7 @@ impl Bed {
                 (_, result) => panic!("{rights:?}: {call:?}: {result:?}"),
             };
             within("an answer", guard.renew()).await.expect("what is granted is renewed");
-            check(Call::Holder, within("an answer", holder.holder("x")).await.map(|_| ()));
+            check(Call::Holder, within("an answer", holder.mutex("x").holder()).await.map(|_| ()));
             // A call that the server refuses ends by that, however long the answer takes.
             let wait = match fails.contains(&Call::Wait) {
                 true => LONG_LEASE,
@@ -262,7 +270,7 @@ impl Bed {
                 within("an answer", guard.unlock()).await.expect("released");
             } else {
                 let guard = self.hand_over(guard, &waiter, rights).await;
-                let forced = within("an answer", holder.force_unlock("x")).await;
+                let forced = within("an answer", holder.mutex("x").force_unlock()).await;
                 check(Call::ForceUnlock, forced.map(|_| ()));
                 if !fails.contains(&Call::ForceUnlock) {
                     drop(guard);

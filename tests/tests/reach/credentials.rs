@@ -89,7 +89,9 @@ async fn keeps_its_lock(locker: &Locker, waiter: Locker, vault: &Vault, plain: &
 async fn a_password_rotated_under_a_held_lock_loses_nothing() {
     let Some((servers, plain)) = start(1).await else { return };
     let vault = Vault::new();
-    let locker = || vault.builder(None).single(servers[0].url()).expect("a good URL");
+    let locker = || {
+        vault.builder(None).on(quorumlock::Servers::single(servers[0].url())).expect("a good URL")
+    };
     keeps_its_lock(&locker(), locker(), &vault, &plain).await;
 }
 
@@ -97,7 +99,8 @@ async fn a_password_rotated_under_a_held_lock_loses_nothing() {
 async fn a_password_rotated_under_a_lock_of_a_quorum_loses_nothing() {
     let Some((servers, plain)) = start(3).await else { return };
     let vault = Vault::new();
-    let locker = || vault.builder(None).quorum(servers.urls()).expect("good URLs");
+    let locker =
+        || vault.builder(None).on(quorumlock::Servers::quorum(servers.urls())).expect("good URLs");
     let first = locker();
     within("admitted", first.admit_nodes()).await.expect("all nodes are up");
     keeps_its_lock(&first, locker(), &vault, &plain).await;
@@ -108,7 +111,11 @@ async fn a_password_rotated_under_a_lock_of_a_quorum_loses_nothing() {
 async fn connections_are_replaced_before_their_credentials_end() {
     let Some((servers, _)) = start(1).await else { return };
     let vault = Vault::new();
-    let short = || vault.builder(Some(Duration::from_secs(1))).single(servers[0].url());
+    let short = || {
+        vault
+            .builder(Some(Duration::from_secs(1)))
+            .on(quorumlock::Servers::single(servers[0].url()))
+    };
     let (locker, other) = (short().expect("good"), short().expect("good"));
     let guard = within("a free lock", locker.lock("held")).await.expect("free");
     let waiting = tokio::spawn(other.lock("held").into_future());
@@ -130,7 +137,8 @@ async fn a_program_that_gives_no_credentials_is_told_why_until_it_does() {
     let Some((servers, _)) = start(1).await else { return };
     let vault = Vault::new();
     vault.set(Err("the token service is down"));
-    let locker = vault.builder(None).single(servers[0].url()).expect("a good URL");
+    let locker =
+        vault.builder(None).on(quorumlock::Servers::single(servers[0].url())).expect("a good URL");
     let error = within("an answer", locker.try_lock("x")).await.expect_err("not let in");
     let NodeProblem::Authentication(text) = &what_each_did(&error)[0].problem else {
         panic!("{error:?}")
@@ -140,7 +148,9 @@ async fn a_program_that_gives_no_credentials_is_told_why_until_it_does() {
     let granted = eventually("let in", async || locker.try_lock("x").await.ok().flatten()).await;
     granted.unlock().await.expect("held");
 
-    let brief = vault.builder(Some(Duration::from_millis(3))).single(servers[0].url());
+    let brief = vault
+        .builder(Some(Duration::from_millis(3)))
+        .on(quorumlock::Servers::single(servers[0].url()));
     let error =
         within("an answer", brief.expect("good").try_lock("x")).await.expect_err("too brief");
     assert!(error.to_string().contains("3ms, which is less than 1s"), "{error}");
@@ -151,11 +161,11 @@ fn a_url_with_a_password_and_a_program_that_gives_one_do_not_go_together() {
     let builder = || Vault::new().builder(None);
     let urls = ["redis://:p@a", "redis://b", "redis://c"];
     for made in [
-        builder().single(urls[0]),
-        builder().single("unix:///s?user=u&pass=p"),
-        builder().replicated(urls),
-        builder().quorum(urls),
-        builder().sentinel(["redis://s"], "redis://:p@m"),
+        builder().on(quorumlock::Servers::single(urls[0])),
+        builder().on(quorumlock::Servers::single("unix:///s?user=u&pass=p")),
+        builder().on(quorumlock::Servers::replicated(urls)),
+        builder().on(quorumlock::Servers::quorum(urls)),
+        builder().on(quorumlock::Servers::sentinel(["redis://s"], "redis://:p@m")),
     ] {
         let Err(Error::Config(ConfigError::DoesNotApply { option, .. })) = made else {
             panic!("{made:?}");
@@ -163,5 +173,5 @@ fn a_url_with_a_password_and_a_program_that_gives_one_do_not_go_together() {
         assert_eq!(option, "credentials");
     }
     // The sentinels' own password is another one.
-    builder().sentinel(["redis://:p@s"], "m").expect("good");
+    builder().on(quorumlock::Servers::sentinel(["redis://:p@s"], "m")).expect("good");
 }

@@ -51,7 +51,7 @@ fn a_blocking_locker_of_the_parent_refuses_each_call_in_a_fork() {
         refused(locker.lock("x").wait(Duration::from_secs(2)).acquire());
         refused(locker.try_lock("x").acquire());
         refused(locker.mutex("x").lock().run(|_| ()));
-        refused(locker.holder("x"));
+        refused(locker.mutex("x").holder());
         refused(locker.ping());
         refused(locker.close());
         drop(locker.clone());
@@ -77,7 +77,7 @@ fn a_guard_of_the_parent_renews_and_releases_nothing_in_a_fork() {
         let own = blocking::Locker::single(url).expect("a thread");
         own.lock("own").acquire().expect("free").unlock().expect("unlocked");
         for name in ["held", "dropped", "unlocked", "ticket"] {
-            assert!(own.is_locked(name).expect("an answer"), "{name}");
+            assert!(own.mutex(name).is_locked().expect("an answer"), "{name}");
         }
         own.close().expect("closed");
     });
@@ -96,7 +96,7 @@ fn an_async_locker_of_the_parent_refuses_calls_in_a_fork() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             refused(locker.lock("x").wait(Duration::from_secs(2)).await);
-            refused(locker.is_locked("x").await);
+            refused(locker.mutex("x").is_locked().await);
             locker.close().await;
             drop(locker);
         });

@@ -12,7 +12,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use quorumlock::{Admission, Error, Locker, NodeProblem, NodeReport, TlsProblem, Wire};
+use quorumlock::{
+    Admission, Builder, Error, Layout, Locker, NodeProblem, NodeReport, Replicas, TlsProblem,
+};
 use quorumlock_testbed::servers::{self, ServerOptions, Servers, Source, StartError, TlsFiles};
 use quorumlock_tests::{
     DeadNode, Plain, Stopwatch, eventually, granted, missed, second_server, within,
@@ -23,9 +25,9 @@ const LONG_LEASE: Duration = Duration::from_secs(60);
 /// Locks, checks, and unlocks through `locker`.
 async fn works(locker: &Locker) {
     let guard = within("a free lock", locker.lock("x").lease(LONG_LEASE)).await.expect("free");
-    assert!(locker.is_locked("x").await.expect("an answer"));
+    assert!(locker.mutex("x").is_locked().await.expect("an answer"));
     guard.unlock().await.expect("unlocked");
-    assert!(!locker.is_locked("x").await.expect("an answer"));
+    assert!(!locker.mutex("x").is_locked().await.expect("an answer"));
 }
 
 fn what_each_did(error: &Error) -> &[NodeReport] {
@@ -40,8 +42,8 @@ async fn a_password_with_odd_characters_opens_the_door() {
     works(&Locker::single(servers[0].url()).expect("a good URL")).await;
 
     let address = servers[0].addr().expect("ours");
-    for stranger in [format!("redis://{address}"), format!("redis://:wrong@{address}")] {
-        let locker = Locker::single(&stranger).expect("a good URL");
+    for refused in [format!("redis://{address}"), format!("redis://:wrong@{address}")] {
+        let locker = Locker::single(&refused).expect("a good URL");
         let error = within("an answer", locker.lock("x")).await.expect_err("not let in");
         let said = &what_each_did(&error)[0];
         assert_eq!(said.node, format!("redis://{address}"));
@@ -66,7 +68,12 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     plain.ask::<String>(&rights).await;
     let address = servers[0].addr().expect("ours");
     let url = format!("redis://locker:secret@{address}");
-    let waits = || Locker::builder().replicas(1).single(&url).expect("a good URL");
+    let waits = || {
+        Builder::without_servers()
+            .replicas(Replicas::AtLeast(1))
+            .on(quorumlock::Servers::single(&url))
+            .expect("a good URL")
+    };
     let refused =
         within("an answer", waits().try_lock("x")).await.expect_err("WAIT is not among them");
     let problem = &what_each_did(&refused)[0].problem;
@@ -78,11 +85,17 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     assert!(matches!(problem, NodeProblem::NoReplicas(_)), "{refused}");
 
     plain.ask::<String>(&["ACL", "LOG", "RESET"]).await;
-    for wire in [Wire::Redisson, Wire::Redlock] {
-        let locker = Locker::builder().wire(wire).single(&url).expect("a good URL");
+    for layout in [Layout::Redisson, Layout::Redlock] {
+        let locker = Builder::without_servers()
+            .layout(layout)
+            .on(quorumlock::Servers::single(&url))
+            .expect("a good URL");
         works(&locker).await;
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
-        let other = Locker::builder().wire(wire).single(&url).expect("a good URL");
+        let other = Builder::without_servers()
+            .layout(layout)
+            .on(quorumlock::Servers::single(&url))
+            .expect("a good URL");
         let waiter = tokio::spawn(async move { other.lock("x").await });
         eventually("it waits", async || plain.exists("quorumlock:waiters:{x}").await.then_some(()))
             .await;
@@ -105,8 +118,8 @@ async fn a_user_without_rights_is_told_which_command_was_refused() {
         ["ACL", "SETUSER", "reader", "reset", "on", ">secret", "~*", "&*", "+@all", "-evalsha"];
     plain.ask::<String>(&rights).await;
     let url = format!("redis://reader:secret@{}", servers[0].addr().expect("ours"));
-    let by_script = Locker::builder().scripts_only(true);
-    let locker = by_script.single(&url).expect("a good URL");
+    let by_script = Builder::without_servers().scripts_only(true);
+    let locker = by_script.on(quorumlock::Servers::single(&url)).expect("a good URL");
     let error = within("an answer", locker.lock("x")).await.expect_err("not allowed");
     let problem = &what_each_did(&error)[0].problem;
     let NodeProblem::Permission(said) = problem else { panic!("{error:?}") };
@@ -215,7 +228,13 @@ async fn tls_is_spoken_and_the_server_is_verified() {
     let Some(servers) = with_tls(&options) else { return };
     let url = servers[0].url();
     assert!(url.starts_with("rediss://"), "{url}");
-    works(&Locker::builder().tls_ca(ca.clone()).single(url).expect("a good URL")).await;
+    works(
+        &Builder::without_servers()
+            .tls_ca(ca.clone())
+            .on(quorumlock::Servers::single(url))
+            .expect("a good URL"),
+    )
+    .await;
 
     // Without the test's certificate authority the server cannot be verified.
     let distrustful = Locker::single(url).expect("a good URL");
@@ -254,18 +273,25 @@ async fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
     let tls = TlsFiles { wants_clients: true, ..tls };
     let options = ServerOptions { tls: Some(tls), ..Default::default() };
     let Some(servers) = with_tls(&options) else { return };
-    let builder = || Locker::builder().tls_ca(ca.clone());
-    let stranger = builder().single(servers[0].url()).expect("a good URL");
-    let error = within("an answer", stranger.lock("x")).await.expect_err("no certificate");
+    let builder = || Builder::without_servers().tls_ca(ca.clone());
+    let refused = builder().on(quorumlock::Servers::single(servers[0].url())).expect("a good URL");
+    let error = within("an answer", refused.lock("x")).await.expect_err("no certificate");
     let problem = &what_each_did(&error)[0].problem;
     // The server may have closed the connection before the client has read the reason.
     let told =
         matches!(problem, NodeProblem::Tls(TlsProblem::ClientCertificate) | NodeProblem::Broken(_));
     assert!(told, "{error:?}");
-    works(&builder().tls_client(cert, key.clone()).single(servers[0].url()).expect("good PEM"))
-        .await;
+    works(
+        &builder()
+            .tls_client(cert, key.clone())
+            .on(quorumlock::Servers::single(servers[0].url()))
+            .expect("good PEM"),
+    )
+    .await;
 
-    let nonsense = builder().tls_client("no certificate", key).single(servers[0].url());
+    let nonsense = builder()
+        .tls_client("no certificate", key)
+        .on(quorumlock::Servers::single(servers[0].url()));
     let Err(Error::Config(error)) = nonsense else { panic!("{nonsense:?}") };
     assert!(error.to_string().contains("client"), "{error}");
 }
@@ -289,11 +315,13 @@ async fn sentinels_and_the_servers_that_they_tell_speak_tls() {
     let port = server.rsplit_once(':').expect("a port").1;
     let plain = Plain::to(&format!("redis://{}", sentinels[0].addr().expect("ours"))).await;
     plain.ask::<String>(&["SENTINEL", "MONITOR", "m", "127.0.0.1", port, "1"]).await;
-    let builder = || Locker::builder().tls_ca(ca.clone());
+    let builder = || Builder::without_servers().tls_ca(ca.clone());
     let url = format!("rediss-sentinel://{sentinel}/m");
-    works(&builder().single(&url).expect("a good URL")).await;
+    works(&builder().on(quorumlock::Servers::single(&url)).expect("a good URL")).await;
     // Each side has a scheme of its own.
-    let mixed = builder().sentinel([format!("rediss://{sentinel}")], "m").expect("good URLs");
+    let mixed = builder()
+        .on(quorumlock::Servers::sentinel([format!("rediss://{sentinel}")], "m"))
+        .expect("good URLs");
     let error = within("an answer", mixed.try_lock("x")).await.expect_err("the wrong port");
     assert!(error.to_string().contains("its URL begins with rediss://"), "{error}");
     let distrustful = Locker::single(&url).expect("a good URL");
@@ -313,8 +341,10 @@ async fn the_members_of_a_redis_cluster_speak_tls() {
     let Some(servers) = with_tls(&options) else { return };
     let plain = Plain::to(&format!("redis://{}", servers[0].addr().expect("ours"))).await;
     plain.ask::<String>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
-    let locker =
-        Locker::builder().tls_ca(ca.clone()).cluster([servers[0].url()]).expect("a good URL");
+    let locker = Builder::without_servers()
+        .tls_ca(ca.clone())
+        .on(quorumlock::Servers::cluster([servers[0].url()]))
+        .expect("a good URL");
     drop(granted(&locker, "before").await);
     works(&locker).await;
 }
@@ -400,12 +430,12 @@ async fn works_for(locker: &Locker, name: &str) {
 async fn a_hundred_lockers_at_once_find_a_healthy_server() {
     for nodes in [1, 5] {
         let Some(servers) = servers::for_test(nodes, &ServerOptions::default()) else { return };
-        let builder = || Locker::builder().admission(Admission::Redlock);
+        let builder = || Builder::without_servers().admission(Admission::Redlock);
         let calls: Vec<_> = (0..100)
             .map(|i| {
                 let locker = match nodes {
                     1 => Locker::single(servers[0].url()),
-                    _ => builder().quorum(servers.urls()),
+                    _ => builder().on(quorumlock::Servers::quorum(servers.urls())),
                 };
                 let locker = locker.expect("good URLs");
                 tokio::spawn(async move { works_for(&locker, &i.to_string()).await })
@@ -442,7 +472,8 @@ async fn dead_nodes_are_reported_each_by_name() {
         assert!(what_each_did(&error).iter().all(refused), "{error}");
         let tried = within("an answer", locker.try_lock("x")).await.expect_err("nobody there");
         assert_reports(&tried, &urls, nodes / 2 + 1);
-        let asked = within("an answer", locker.is_locked("x")).await.expect_err("nobody there");
+        let asked =
+            within("an answer", locker.mutex("x").is_locked()).await.expect_err("nobody there");
         assert_reports(&asked, &urls, nodes / 2 + 1);
     }
 }
@@ -454,8 +485,11 @@ async fn silent_nodes_are_reported_within_the_timeouts() {
     let urls =
         ports.each_ref().map(|port| format!("redis://{}", port.local_addr().expect("bound")));
     let timeout = Duration::from_millis(200);
-    let builder = || Locker::builder().answer_timeout(timeout).connect_timeout(timeout);
-    for (locker, nodes) in [(builder().single(&urls[0]), 1), (builder().quorum(&urls), 3)] {
+    let builder = || Builder::without_servers().answer_timeout(timeout).connect_timeout(timeout);
+    for (locker, nodes) in [
+        (builder().on(quorumlock::Servers::single(&urls[0])), 1),
+        (builder().on(quorumlock::Servers::quorum(&urls)), 3),
+    ] {
         let locker = locker.expect("good URLs");
         let watch = Stopwatch::start();
         let error = within("an answer", locker.lock("x").fail_fast()).await.expect_err("silence");
@@ -470,7 +504,11 @@ async fn a_minority_of_dead_nodes_is_no_obstacle_and_a_majority_is_named() {
     let mut urls = servers.urls();
     let dead = dead::<2>();
     urls.extend(dead.iter().map(DeadNode::url));
-    let plain = || Locker::builder().admission(Admission::Redlock).quorum(&urls);
+    let plain = || {
+        Builder::without_servers()
+            .admission(Admission::Redlock)
+            .on(quorumlock::Servers::quorum(&urls))
+    };
     works(&plain().expect("good URLs")).await;
 
     servers[0].kill().expect("ours");
@@ -490,7 +528,9 @@ async fn a_minority_of_dead_nodes_is_no_obstacle_and_a_majority_is_named() {
 async fn a_wait_outlasts_a_restart() {
     let Some(servers) = servers::for_test(3, &ServerOptions::default()) else { return };
     let single = Locker::single(servers[0].url());
-    let quorum = Locker::builder().admission(Admission::Redlock).quorum(servers.urls());
+    let quorum = Builder::without_servers()
+        .admission(Admission::Redlock)
+        .on(quorumlock::Servers::quorum(servers.urls()));
     for locker in [single, quorum] {
         let locker = locker.expect("good URLs");
         works(&locker).await;

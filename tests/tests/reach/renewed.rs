@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use quorumlock::{Locker, NodeProblem, TlsProblem};
+use quorumlock::{Builder, NodeProblem, Servers, TlsProblem};
 use quorumlock_testbed::servers::{self, ServerOptions, TlsFiles};
 use quorumlock_tests::{Plain, builder, eventually, within};
 
@@ -30,7 +30,7 @@ async fn a_password_file_is_read_at_each_dial() {
     let file = dir.path().join("password");
     // The user is that of the URL.
     let url = servers[0].url().replace("redis://", "redis://app@");
-    let locker = builder().password_file(&file).single(&url).expect("a good URL");
+    let locker = builder().password_file(&file).on(Servers::single(&url)).expect("a good URL");
     let error = within("an answer", locker.try_lock("x")).await.expect_err("no file");
     let NodeProblem::Authentication(why) = &what_each_did(&error)[0].problem else {
         panic!("{error:?}")
@@ -60,7 +60,7 @@ async fn a_program_for_credentials_that_hangs_or_fails_changes_nothing() {
     write("test -n \"$QUORUMLOCK_SERVER\" && echo app && echo old");
     let builder = builder().connect_timeout(Duration::from_secs(4)).lease(Duration::from_secs(20));
     let builder = builder.credentials_command(format!("sh {}", script.display()));
-    let locker = builder.single(servers[0].url()).expect("a good URL");
+    let locker = builder.on(Servers::single(servers[0].url())).expect("a good URL");
     let guard = eventually("let in", async || locker.try_lock("x").await.ok().flatten()).await;
     for fault in ["exit 3", "echo", "exec sleep 60"] {
         write(fault);
@@ -85,7 +85,7 @@ async fn certificates_are_read_at_each_dial() {
     let ca = dir.path().join("trusted.pem");
     fs::copy(&tls.ca, &ca).expect("copied");
     let builder = builder().tls_ca(&*ca).tls_client(&*tls.cert, &*tls.key);
-    let locker = builder.single(servers[0].url()).expect("good files");
+    let locker = builder.on(Servers::single(servers[0].url())).expect("good files");
     works(&locker).await;
 
     fs::write(&ca, "-----BEGIN CERTIFICATE-----\nMIIB").expect("written");
@@ -104,15 +104,15 @@ async fn certificates_are_read_at_each_dial() {
 #[tokio::test]
 async fn a_client_certificate_that_the_server_refuses_is_told_apart() {
     let dir = tempfile::tempdir().expect("a directory");
-    let stranger = tempfile::tempdir().expect("a directory");
+    let elsewhere = tempfile::tempdir().expect("a directory");
     let Some(tls) = certificates(dir.path()) else { return };
-    let Some(other) = certificates(stranger.path()) else { return };
+    let Some(other) = certificates(elsewhere.path()) else { return };
     let Some(_) = servers::for_test(0, &ServerOptions::default()) else { return };
     let tls = TlsFiles { wants_clients: true, ..tls };
     let options = ServerOptions { tls: Some(tls.clone()), ..Default::default() };
     let Some(servers) = with_tls(&options) else { return };
     let builder = builder().tls_ca(&*tls.ca).tls_client(&*other.cert, &*other.key);
-    let locker = builder.single(servers[0].url()).expect("good files");
+    let locker = builder.on(Servers::single(servers[0].url())).expect("good files");
     // The server closes the connection, sometimes before the client has read the reason.
     eventually("told", async || {
         let error = within("an answer", locker.try_lock("x")).await.expect_err("not let in");
@@ -131,7 +131,7 @@ const URL: &str = "QUORUMLOCK_TEST_URL";
 #[ignore = "the next test runs it"]
 async fn child() {
     let url = std::env::var(URL).expect("the next test sets it");
-    works(&builder().single(url).expect("a good URL")).await;
+    works(&builder().on(Servers::single(url)).expect("a good URL")).await;
 }
 
 /// `SSL_CERT_FILE` names the authorities that the system trusts.
@@ -150,14 +150,15 @@ fn the_authorities_that_the_system_trusts_are_trusted() {
     };
     assert!(connects(&tls.ca));
     let other = tempfile::tempdir().expect("a directory");
-    let Some(stranger) = certificates(other.path()) else { return };
-    assert!(!connects(&stranger.ca));
+    let Some(elsewhere) = certificates(other.path()) else { return };
+    assert!(!connects(&elsewhere.ca));
 }
 
 #[test]
 fn a_file_that_is_missing_at_first_is_named() {
-    let missing =
-        Locker::builder().tls_ca(Path::new("no/such/file")).single("rediss://127.0.0.1:1");
+    let missing = Builder::without_servers()
+        .tls_ca(Path::new("no/such/file"))
+        .on(Servers::single("rediss://127.0.0.1:1"));
     let error = missing.expect_err("no file").to_string();
     assert!(error.contains("no/such/file: No such file"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Sentinels and servers that do not both speak TLS, and certificates for names that sentinels do not
 //! tell.
 
-use quorumlock::{Error, Locker};
+use quorumlock::{Builder, Error};
 use quorumlock_testbed::servers::{ServerOptions, Servers, TlsFiles, for_test};
 use quorumlock_tests::{Plain, within};
 
@@ -62,10 +62,11 @@ impl Pair {
 async fn sentinels_speak_plain_and_servers_tls() {
     let Some(pair) = Pair::start(None, true).await else { return };
     let sentinel = pair.plain_sentinel();
-    let builder = || Locker::builder().tls_ca(pair.ca.clone());
+    let builder = || Builder::without_servers().tls_ca(pair.ca.clone());
     let url = format!("rediss-sentinel://{sentinel}/m?sentinel_tls=no");
-    works(&builder().single(&url).expect("a good URL")).await;
-    let two = builder().sentinel([format!("redis://{sentinel}")], "rediss://m");
+    works(&builder().on(quorumlock::Servers::single(&url)).expect("a good URL")).await;
+    let two =
+        builder().on(quorumlock::Servers::sentinel([format!("redis://{sentinel}")], "rediss://m"));
     works(&two.expect("good URLs")).await;
 }
 
@@ -73,10 +74,11 @@ async fn sentinels_speak_plain_and_servers_tls() {
 async fn sentinels_speak_tls_and_servers_plain() {
     let Some(pair) = Pair::start(None, false).await else { return };
     let sentinel = pair.tls_sentinel();
-    let builder = || Locker::builder().tls_ca(pair.ca.clone());
+    let builder = || Builder::without_servers().tls_ca(pair.ca.clone());
     let url = format!("redis-sentinel://{sentinel}/m?sentinel_tls=yes");
-    works(&builder().single(&url).expect("a good URL")).await;
-    let two = builder().sentinel([format!("rediss://{sentinel}")], "redis://m");
+    works(&builder().on(quorumlock::Servers::single(&url)).expect("a good URL")).await;
+    let two =
+        builder().on(quorumlock::Servers::sentinel([format!("rediss://{sentinel}")], "redis://m"));
     works(&two.expect("good URLs")).await;
 }
 
@@ -84,8 +86,8 @@ async fn sentinels_speak_tls_and_servers_plain() {
 async fn sentinels_tell_addresses_and_the_certificate_is_for_a_host() {
     let Some(pair) = Pair::start(Some("DNS:servers.example"), true).await else { return };
     let url = format!("rediss-sentinel://{}/m?sentinel_tls=no", pair.plain_sentinel());
-    let builder = || Locker::builder().tls_ca(pair.ca.clone());
-    let by_address = builder().single(&url).expect("a good URL");
+    let builder = || Builder::without_servers().tls_ca(pair.ca.clone());
+    let by_address = builder().on(quorumlock::Servers::single(&url)).expect("a good URL");
     let error = within("an answer", by_address.try_lock("x")).await.expect_err("not its name");
     let told = error.to_string();
     let announced = format!("rediss://127.0.0.1:{}", Pair::tls_port(&pair.servers));
@@ -93,6 +95,9 @@ async fn sentinels_tell_addresses_and_the_certificate_is_for_a_host() {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert!(matches!(error, Error::Refused(_)), "{error:?}");
-    let named = builder().tls_server_name("servers.example").single(&url).expect("a good name");
+    let named = builder()
+        .tls_server_name("servers.example")
+        .on(quorumlock::Servers::single(&url))
+        .expect("a good name");
     works(&named).await;
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use quorumlock::testing::MemoryServer;
-use quorumlock::{FencingToken, Locker};
+use quorumlock::{Builder, FencingToken, Locker, Servers};
 use quorumlock_tests::within;
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqlitePoolOptions;
@@ -19,7 +19,7 @@ use crate::tonic_service::Invoices;
 use crate::{actix_handler, axum_handler, lost_lock, sqlx_token, tonic_service};
 
 fn locker(server: &MemoryServer) -> Locker {
-    server.locker().expect("a thread")
+    Locker::new(Servers::memory(server)).expect("a thread")
 }
 
 /// The status and the body of the answer to a payment.
@@ -145,7 +145,8 @@ impl Steps for Interrupted {
 async fn work_goes_on_under_the_next_lock() {
     let server = MemoryServer::new();
     let lease = Duration::from_millis(300);
-    let locker = Locker::builder().lease(lease).in_memory(&server).expect("a thread");
+    let locker =
+        Builder::without_servers().lease(lease).on(Servers::memory(&server)).expect("a thread");
     let steps = Interrupted { server, begun: Mutex::default(), done: Mutex::new(0) };
     within("all steps", lost_lock::import(&locker, &steps)).await.expect("done");
     let begun = steps.begun.into_inner().expect("no panic");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorumlock::testing::MemoryServer;
-use quorumlock::{Error, Locker};
+use quorumlock::{Error, Locker, Servers};
 
 /// The code under test: a report, unless somebody else is writing it.
 async fn report(locker: &Locker) -> Result<bool, Error> {
@@ -12,18 +12,20 @@ async fn report(locker: &Locker) -> Result<bool, Error> {
 
 #[tokio::test]
 async fn one_report_at_a_time() -> Result<(), Error> {
-    let server = MemoryServer::new();
-    let other = server.locker()?.lock("report").await?; // another process
-    assert!(!report(&server.locker()?).await?);
+    let servers = Servers::memory(&MemoryServer::new());
+    let other = Locker::new(servers.clone())?.lock("report").await?; // another process
+    let locker = Locker::new(servers)?;
+    assert!(!report(&locker).await?);
     other.unlock().await?;
-    assert!(report(&server.locker()?).await?);
+    assert!(report(&locker).await?);
     Ok(())
 }
 
 #[tokio::test]
 async fn work_stops_when_the_lock_is_lost() -> Result<(), Error> {
     let server = MemoryServer::new();
-    let guard = server.locker()?.lock("report").lease(Duration::from_millis(30)).await?;
+    let locker = Locker::new(Servers::memory(&server))?;
+    let guard = locker.lock("report").lease(Duration::from_millis(30)).await?;
     server.forget_locks(); // as a server that restarts without its data
     let work = guard.run(std::future::pending::<()>()).await;
     assert!(work.is_err(), "the work was dropped");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Guard, NodeProblem, Wire};
+use quorumlock::{Guard, Layout, NodeProblem, Replicas, Servers};
 use quorumlock_tests::{Plain, Stopwatch, eventually, granted, within};
 
 use crate::{Fleet, NAME, follow, long_timeouts, refusal};
@@ -10,8 +10,9 @@ use crate::{Fleet, NAME, follow, long_timeouts, refusal};
 #[tokio::test]
 async fn a_grant_comes_when_the_replica_has_it() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let locker = long_timeouts().replicas(1).replica_timeout(Duration::from_secs(5));
-    let locker = locker.replicated(fleet.urls()).expect("good URLs");
+    let locker =
+        long_timeouts().replicas(Replicas::AtLeast(1)).replica_timeout(Duration::from_secs(5));
+    let locker = locker.on(Servers::replicated(fleet.urls())).expect("good URLs");
     // This opens the connections and gets a first acknowledgement.
     within("a free lock", locker.lock(NAME)).await.expect("free").unlock().await.expect("held");
 
@@ -28,7 +29,7 @@ async fn a_grant_comes_when_the_replica_has_it() {
 #[tokio::test]
 async fn a_grant_that_no_replica_has_is_given_back_and_told() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let redlock = || long_timeouts().wire(Wire::Redlock);
+    let redlock = || long_timeouts().layout(Layout::Redlock);
     // The last way acquires with a plain `SET` and without a token.
     let ways = [
         (false, long_timeouts()),
@@ -37,10 +38,11 @@ async fn a_grant_that_no_replica_has_is_given_back_and_told() {
         (true, redlock().fencing(false)),
     ];
     for (alone, builder) in ways {
-        let builder = builder.replicas(1).replica_timeout(Duration::from_millis(50));
+        let builder =
+            builder.replicas(Replicas::AtLeast(1)).replica_timeout(Duration::from_millis(50));
         let locker = match alone {
-            true => builder.single(&fleet.urls()[0]),
-            false => builder.replicated(fleet.urls()),
+            true => builder.on(Servers::single(&fleet.urls()[0])),
+            false => builder.on(Servers::replicated(fleet.urls())),
         };
         let locker = locker.expect("good URLs");
         fleet.servers[1].pause().expect("ours");
@@ -59,8 +61,8 @@ async fn a_grant_that_no_replica_has_is_given_back_and_told() {
 #[tokio::test]
 async fn all_replicas_must_have_a_grant_however_many_there_are() {
     let Some(fleet) = Fleet::start(2, &[]).await else { return };
-    let locker = long_timeouts().all_replicas().replica_timeout(Duration::from_millis(50));
-    let locker = locker.replicated(fleet.urls()).expect("good URLs");
+    let locker = long_timeouts().replicas(Replicas::All).replica_timeout(Duration::from_millis(50));
+    let locker = locker.on(Servers::replicated(fleet.urls())).expect("good URLs");
     let guard = granted(&locker, NAME).await;
     for copy in &fleet.plain[1..] {
         assert!(copy.exists(NAME).await, "what is granted is copied");
@@ -92,15 +94,15 @@ async fn a_master_without_replicas_grants_nothing_where_all_must_have_a_grant() 
             info.contains("connected_slaves:0").then_some(())
         })
         .await;
-        let builder = long_timeouts().all_replicas();
+        let builder = long_timeouts().replicas(Replicas::All);
         let locker = match alone {
-            true => builder.single(&fleet.urls()[0]),
-            false => builder.replicated(fleet.urls()),
+            true => builder.on(Servers::single(&fleet.urls()[0])),
+            false => builder.on(Servers::replicated(fleet.urls())),
         };
         let locker = locker.expect("good URLs");
         let said = refusal(&locker).await;
         assert!(matches!(said, NodeProblem::NoReplicas(_)), "{said}");
-        assert!(!locker.is_locked(NAME).await.expect("an answer"), "it still answers");
+        assert!(!locker.mutex(NAME).is_locked().await.expect("an answer"), "it still answers");
         fleet.servers[1].restart_empty().expect("ours");
         let copy = Plain::to(fleet.servers[1].url()).await;
         follow(&copy, fleet.ways[0].addr().port()).await;
@@ -114,7 +116,10 @@ async fn a_master_without_replicas_grants_nothing_where_all_must_have_a_grant() 
 #[tokio::test]
 async fn a_batch_is_judged_as_one() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let locker = long_timeouts().replicas(1).replicated(fleet.urls()).expect("good URLs");
+    let locker = long_timeouts()
+        .replicas(Replicas::AtLeast(1))
+        .on(Servers::replicated(fleet.urls()))
+        .expect("good URLs");
     granted(&locker, NAME).await.unlock().await.expect("held");
     let waits = async || {
         let stats: String = fleet.plain[0].ask(&["INFO", "commandstats"]).await;
@@ -138,8 +143,9 @@ async fn a_batch_is_judged_as_one() {
 #[tokio::test]
 async fn too_few_replicas_send_us_to_look_for_another_master() {
     let Some(fleet) = Fleet::start(2, &[]).await else { return };
-    let builder = long_timeouts().replicas(1).replica_timeout(Duration::from_millis(500));
-    let locker = builder.replicated(fleet.urls()).expect("good URLs");
+    let builder =
+        long_timeouts().replicas(Replicas::AtLeast(1)).replica_timeout(Duration::from_millis(500));
+    let locker = builder.on(Servers::replicated(fleet.urls())).expect("good URLs");
     // Held until the watchdog's connection has been used, too.
     let guard = within("a free lock", locker.lock("before").lease(LEASE)).await.expect("free");
     outlives_its_lease(&guard).await;

@@ -1,5 +1,6 @@
 //! The master dies and a replica is promoted: the locker continues there.
 
+use quorumlock::Servers;
 use std::time::Duration;
 
 use quorumlock_tests::{Proxy, Stopwatch, eventually, granted, within};
@@ -34,7 +35,7 @@ async fn a_hung_master_is_left() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
     let timeout = Duration::from_millis(500);
     let builder = long_timeouts().answer_timeout(timeout).connect_timeout(timeout);
-    let locker = builder.replicated(fleet.urls()).expect("good URLs");
+    let locker = builder.on(Servers::replicated(fleet.urls())).expect("good URLs");
     drop(within("a free lock", locker.lock("before")).await.expect("free"));
     fleet.servers[0].pause().expect("ours");
     fleet.promote(1).await;
@@ -59,7 +60,7 @@ async fn waiters_hear_of_releases_at_the_promoted_server() {
     fleet.fail_over(1).await;
     eventually("it listens there", async || subscribed(1).await).await;
     assert!(!waiter.is_finished());
-    eventually("the holder is there", async || holder.is_locked(NAME).await.ok()).await;
+    eventually("the holder is there", async || holder.mutex(NAME).is_locked().await.ok()).await;
     guard.unlock().await.expect("held");
     drop(within("woken", waiter).await.expect("no panic").expect("free"));
 }
@@ -97,7 +98,7 @@ async fn a_name_that_leads_to_the_promoted_server_is_followed() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
     let [old, promoted] = [0, 1].map(|at| fleet.servers[at].addr().expect("ours"));
     let name = Proxy::to(old);
-    let locker = || long_timeouts().single(name.url()).expect("a good URL");
+    let locker = || long_timeouts().on(Servers::single(name.url())).expect("a good URL");
     let (holder, other) = (locker(), locker());
     let guard = within("a free lock", holder.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     fleet.copied(NAME, 1).await;
@@ -107,7 +108,7 @@ async fn a_name_that_leads_to_the_promoted_server_is_followed() {
     eventually("refused there", async || holder.try_lock("another").await.err()).await;
     assert!(!waiter.is_finished(), "a replica is waited for");
     name.lead_to(promoted);
-    eventually("the holder is there", async || holder.is_locked(NAME).await.ok()).await;
+    eventually("the holder is there", async || holder.mutex(NAME).is_locked().await.ok()).await;
     assert_eq!(guard.check(), Ok(()));
     guard.unlock().await.expect("held");
     let guard = within("woken", waiter).await.expect("no panic").expect("no error");

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Locker, NodeProblem};
+use quorumlock::{Locker, NodeProblem, Replicas, Servers};
 use quorumlock_tests::{eventually, granted, mark_key};
 
 use crate::{Fleet, NAME, assert_both_hold, long_timeouts, refusal};
@@ -29,7 +29,7 @@ async fn without_wait_both_hold_and_only_clocks_order_their_tokens() {
     assert_both_hold(&guard, &other);
     // Neither client hears of the other.
     for (guard, locker) in [(&guard, &first), (&other, &second)] {
-        let holder = eventually("an answer", async || locker.holder(NAME).await.ok()).await;
+        let holder = eventually("an answer", async || locker.mutex(NAME).holder().await.ok()).await;
         assert!(holder.is_some_and(|holder| holder.has(other.nonce())), "{guard:?}");
         assert_eq!(guard.check(), Ok(()));
     }
@@ -38,8 +38,10 @@ async fn without_wait_both_hold_and_only_clocks_order_their_tokens() {
 #[tokio::test]
 async fn with_wait_the_first_is_refused() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let builder = || long_timeouts().replicas(1).replica_timeout(Duration::from_millis(300));
-    let first = builder().replicated(fleet.urls()).expect("good URLs");
+    let builder = || {
+        long_timeouts().replicas(Replicas::AtLeast(1)).replica_timeout(Duration::from_millis(300))
+    };
+    let first = builder().on(Servers::replicated(fleet.urls())).expect("good URLs");
     was_held_before(&fleet, &first).await;
     fleet.cut(1);
     let said = refusal(&first).await;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorumlock::NodeProblem;
+use quorumlock::{NodeProblem, Replicas, Servers};
 
 use quorumlock_tests::granted;
 
@@ -12,8 +12,9 @@ use crate::{Fleet, NAME, assert_both_hold, long_timeouts, refusal};
 #[tokio::test]
 async fn one_acknowledgement_of_two_lets_both_hold() {
     let Some(fleet) = Fleet::start(2, &[]).await else { return };
-    let builder = long_timeouts().replicas(1).replica_timeout(Duration::from_secs(2));
-    let first = builder.replicated(fleet.urls()).expect("good URLs");
+    let builder =
+        long_timeouts().replicas(Replicas::AtLeast(1)).replica_timeout(Duration::from_secs(2));
+    let first = builder.on(Servers::replicated(fleet.urls())).expect("good URLs");
     granted(&first, "before").await.unlock().await.expect("held");
     fleet.cut(2);
     let guard = granted(&first, NAME).await;
@@ -26,8 +27,9 @@ async fn one_acknowledgement_of_two_lets_both_hold() {
 #[tokio::test]
 async fn all_acknowledgements_are_wanted_and_one_is_missing() {
     let Some(fleet) = Fleet::start(2, &[]).await else { return };
-    let builder = long_timeouts().replicas(2).replica_timeout(Duration::from_millis(300));
-    let first = builder.replicated(fleet.urls()).expect("good URLs");
+    let builder =
+        long_timeouts().replicas(Replicas::AtLeast(2)).replica_timeout(Duration::from_millis(300));
+    let first = builder.on(Servers::replicated(fleet.urls())).expect("good URLs");
     granted(&first, "before").await.unlock().await.expect("held");
     fleet.cut(2);
     let said = refusal(&first).await;

@@ -1,6 +1,7 @@
 //! L18: the lock is copied and its renewals are not, so the promoted replica has the old expiry
 //! (`SAFETY.md` H12, REP2). If renewals did not wait for replicas, both could hold.
 
+use quorumlock::{Replicas, Servers};
 use std::time::Duration;
 
 use quorumlock_tests::{Stopwatch, eventually, granted, within};
@@ -27,8 +28,9 @@ async fn without_wait_both_hold() {
 #[tokio::test]
 async fn with_wait_the_first_is_told_before_the_copy_ends() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let builder = long_timeouts().replicas(1).replica_timeout(Duration::from_secs(2));
-    let first = builder.replicated(fleet.urls()).expect("good URLs");
+    let builder =
+        long_timeouts().replicas(Replicas::AtLeast(1)).replica_timeout(Duration::from_secs(2));
+    let first = builder.on(Servers::replicated(fleet.urls())).expect("good URLs");
     let second = fleet.locker();
     let guard = within("a free lock", first.lock(NAME).lease(LEASE)).await.expect("free");
     assert!(fleet.plain[1].exists(NAME).await);

@@ -5,12 +5,12 @@
 mod acks;
 mod durable;
 mod failover;
+mod foreign_masters;
 mod l16_promotion;
 mod l17_another_promoted;
 mod l18_old_expiry;
 mod proven;
 mod roles;
-mod strangers;
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl Fleet {
     }
 
     fn locker(&self) -> Locker {
-        long_timeouts().replicated(self.urls()).expect("good URLs")
+        long_timeouts().on(quorumlock::Servers::replicated(self.urls())).expect("good URLs")
     }
 
     /// Stops the replication to the replica.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, Error, Guard, Locker, NodeProblem};
+use quorumlock::{Admission, Builder, Error, Guard, Locker, NodeProblem, Replicas, Servers};
 use quorumlock_testbed::servers::{ServerOptions, for_test};
 use quorumlock_tests::{Plain, Stopwatch, eventually, granted, waiters, within};
 
@@ -22,12 +22,12 @@ fn proven() -> Builder {
 impl Fleet {
     /// A locker on all servers, which counts only what is proven.
     fn proven(&self) -> Locker {
-        proven().replicated(self.urls()).expect("good URLs")
+        proven().on(Servers::replicated(self.urls())).expect("good URLs")
     }
 
     /// A locker that knows the first server only.
     fn on_the_first(&self, builder: Builder) -> Locker {
-        builder.replicated([self.servers[0].url()]).expect("a good URL")
+        builder.on(Servers::replicated([self.servers[0].url()])).expect("a good URL")
     }
 }
 
@@ -55,8 +55,8 @@ async fn a_promoted_replica_that_lacks_the_lock_grants_nothing_while_it_is_held(
 #[tokio::test]
 async fn one_acknowledgement_of_two_is_as_good_as_none() {
     let Some(fleet) = Fleet::start(2, &[]).await else { return };
-    let builder = proven().replicas(1).replica_timeout(Duration::from_secs(2));
-    let first = builder.replicated(fleet.urls()).expect("good URLs");
+    let builder = proven().replicas(Replicas::AtLeast(1)).replica_timeout(Duration::from_secs(2));
+    let first = builder.on(Servers::replicated(fleet.urls())).expect("good URLs");
     first.admit_nodes().await.expect("the master answers");
     fleet.cut(2);
     let guard = granted(&first, NAME).await;
@@ -97,7 +97,8 @@ async fn an_old_master_that_lives_on_keeps_its_holder() {
 #[tokio::test]
 async fn an_old_master_whose_replicas_must_acknowledge_loses_its_holder() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let builder = proven().replicas(1).replica_timeout(Duration::from_millis(300));
+    let builder =
+        proven().replicas(Replicas::AtLeast(1)).replica_timeout(Duration::from_millis(300));
     let (first, second) = (fleet.on_the_first(builder), fleet.proven());
     first.admit_nodes().await.expect("the master answers");
     let guard = granted(&first, NAME).await;
@@ -128,7 +129,7 @@ async fn a_master_that_was_a_replica_meanwhile_grants_nothing_while_the_lock_is_
 #[tokio::test]
 async fn a_lone_server_with_a_replica_is_refused_by_name() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let locker = proven().single(fleet.servers[0].url()).expect("a good URL");
+    let locker = proven().on(Servers::single(fleet.servers[0].url())).expect("a good URL");
     let Err(Error::Refused(none)) = locker.admit_nodes().await else { panic!("admitted") };
     let NodeProblem::Unfit(unfit) = &none.nodes[0].problem else { panic!("{none}") };
     assert_eq!((unfit.what, &*unfit.found), ("connected replicas", "1"));
@@ -149,8 +150,8 @@ async fn a_server_that_is_not_proven_hands_nothing_off() {
         server.ask::<()>(&["PEXPIRE", NAME, "60000"]).await;
         let member = format!("w hash {}:1 60000 1", uuid(2));
         server.ask::<()>(&["ZADD", &waiters(NAME), &asks_now(&server).await, &member]).await;
-        let locker = builder.single(servers[0].url()).expect("a good URL");
-        assert!(locker.force_unlock(NAME).await.expect("it answers"), "it was held");
+        let locker = builder.on(Servers::single(servers[0].url())).expect("a good URL");
+        assert!(locker.mutex(NAME).force_unlock().await.expect("it answers"), "it was held");
         assert_eq!(server.exists(NAME).await, hands_off);
     }
 }
@@ -169,7 +170,7 @@ fn uuid(n: u8) -> String {
 #[tokio::test]
 async fn a_server_whose_record_is_another_hands_nothing_off() {
     let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
-    let locker = || proven().single(servers[0].url()).expect("a good URL");
+    let locker = || proven().on(Servers::single(servers[0].url())).expect("a good URL");
     let (holder, waits) = (locker(), locker());
     holder.admit_nodes().await.expect("it answers");
     let guard = granted(&holder, NAME).await;

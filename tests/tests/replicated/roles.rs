@@ -1,6 +1,6 @@
 //! Which server a locker uses.
 
-use quorumlock::{Locker, NodeProblem};
+use quorumlock::{Locker, NodeProblem, Servers};
 use quorumlock_tests::{Plain, eventually, granted, within};
 
 use crate::{Fleet, NAME, assert_both_hold, follow, long_timeouts, refusal};
@@ -11,7 +11,7 @@ async fn the_master_is_found_whatever_the_order() {
     for by in 0..3 {
         let mut urls = fleet.urls();
         urls.rotate_left(by);
-        let locker = long_timeouts().replicated(&urls).expect("good URLs");
+        let locker = long_timeouts().on(Servers::replicated(&urls)).expect("good URLs");
         let guard = within("a free lock", locker.lock(NAME)).await.expect("free");
         assert!(fleet.plain[0].exists(NAME).await, "{urls:?}");
         guard.unlock().await.expect("held");
@@ -22,7 +22,7 @@ async fn the_master_is_found_whatever_the_order() {
 #[tokio::test]
 async fn a_replica_grants_nothing_and_says_whose_it_is() {
     let Some(fleet) = Fleet::start(1, &["--replica-read-only", "no"]).await else { return };
-    let locker = long_timeouts().single(&fleet.urls()[1]).expect("a good URL");
+    let locker = long_timeouts().on(Servers::single(&fleet.urls()[1])).expect("a good URL");
     let said = refusal(&locker).await;
     let master = format!("127.0.0.1:{}", fleet.ways[0].addr().port());
     assert_eq!(said, NodeProblem::Replica(master));
@@ -67,7 +67,7 @@ async fn a_demoted_master_is_left() {
 #[tokio::test]
 async fn a_demoted_master_that_is_alone_says_so_and_may_come_back() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let locker = long_timeouts().single(&fleet.urls()[0]).expect("a good URL");
+    let locker = long_timeouts().on(Servers::single(&fleet.urls()[0])).expect("a good URL");
     drop(within("a free lock", locker.lock("before")).await.expect("free"));
     fleet.promote(1).await;
     follow(&fleet.plain[0], fleet.port(1)).await;
@@ -97,7 +97,7 @@ async fn of_two_masters_the_promoted_one_is_taken() {
         if reversed {
             urls.reverse();
         }
-        let locker = long_timeouts().replicated(&urls).expect("good URLs");
+        let locker = long_timeouts().on(Servers::replicated(&urls)).expect("good URLs");
         let guard = within("a free lock", locker.lock(NAME)).await.expect("free");
         assert!(only(&new, &old).await, "{urls:?}");
         guard.unlock().await.expect("held");

@@ -15,7 +15,8 @@ use crate::setup::{LEASE, NAME, Redlock, Strict, admit, builder};
 #[tokio::test]
 async fn under_strict_admission_nodes_that_evict_are_refused_by_the_name_of_the_setting() {
     let Some(servers) = for_test(3, &evicting()) else { return };
-    let locker = builder(Strict).quorum(servers.urls()).expect("good URLs");
+    let locker =
+        builder(Strict).on(quorumlock::Servers::quorum(servers.urls())).expect("good URLs");
     let refused = within("an answer", locker.try_lock(NAME)).await;
     let Err(Error::Refused(why)) = refused else { panic!("not refused: {refused:?}") };
     for node in &why.nodes {
@@ -53,7 +54,7 @@ async fn a_full_redis_renews_by_the_scripts_that_it_has() {
 
 async fn what_is_held_is_kept(mode: Admission, servers: Servers) {
     admit(mode, &servers).await;
-    let locker = builder(mode).quorum(servers.urls()).expect("good URLs");
+    let locker = builder(mode).on(quorumlock::Servers::quorum(servers.urls())).expect("good URLs");
     let guard = within("free", locker.lock(NAME).lease(LEASE)).await.expect("free");
     let full = Stopwatch::start();
     let mut nodes = Vec::new();
@@ -64,7 +65,8 @@ async fn what_is_held_is_kept(mode: Admission, servers: Servers) {
     }
 
     for name in [NAME, "another"] {
-        let newcomer = builder(mode).quorum(servers.urls()).expect("good URLs");
+        let newcomer =
+            builder(mode).on(quorumlock::Servers::quorum(servers.urls())).expect("good URLs");
         let refused = within("an answer", newcomer.try_lock(name)).await;
         match refused {
             Ok(None) if name == NAME => {}

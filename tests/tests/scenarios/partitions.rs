@@ -85,8 +85,8 @@ impl Net {
         // In plain Redlock, too, renewals must happen within the test.
         let builder = || builder(mode).lease(LEASE);
         let by_way = ways.iter().zip(&servers).map(|(way, server)| same_member(way, server));
-        let client = builder().quorum(by_way).expect("good URLs");
-        let other = builder().quorum(servers.urls()).expect("good URLs");
+        let client = builder().on(quorumlock::Servers::quorum(by_way)).expect("good URLs");
+        let other = builder().on(quorumlock::Servers::quorum(servers.urls())).expect("good URLs");
         let net = Self { servers, ways, client, other };
         // All connections exist before the fault.
         for locker in [&net.client, &net.other] {

@@ -65,7 +65,7 @@ async fn start() -> Option<(Servers, Locker)> {
 }
 
 fn another(servers: &Servers) -> Locker {
-    builder(Strict).quorum(servers.urls()).expect("good URLs")
+    builder(Strict).on(quorumlock::Servers::quorum(servers.urls())).expect("good URLs")
 }
 
 fn restart(servers: &Servers, node: usize) {

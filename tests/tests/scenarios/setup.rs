@@ -56,7 +56,8 @@ pub(crate) async fn voters(mode: Admission, n: usize, options: &ServerOptions) -
 /// Admits the servers, under strict admission.
 pub(crate) async fn admit(mode: Admission, servers: &Servers) {
     if mode == Strict {
-        let operator = builder(mode).quorum(servers.urls()).expect("good URLs");
+        let operator =
+            builder(mode).on(quorumlock::Servers::quorum(servers.urls())).expect("good URLs");
         operator.admit_nodes().await.expect("all nodes answer");
     }
 }
@@ -84,7 +85,8 @@ impl ScenarioSetup {
         let servers = voters(mode, 3, options).await?;
         let cut = Proxy::to(servers[2].addr().expect("ours"));
         cut.cut();
-        let rival = builder(mode).quorum(servers.urls()).expect("good URLs");
+        let rival =
+            builder(mode).on(quorumlock::Servers::quorum(servers.urls())).expect("good URLs");
         let setup = Self { mode, servers, rival, cut };
         // A node that has just been verified is asked only in the next round.
         setup.awaits_rival_on_all().await;
@@ -104,7 +106,7 @@ impl ScenarioSetup {
     fn holder(&self) -> Locker {
         let mut urls = self.servers.urls();
         urls[2] = same_member(&self.cut, &self.servers[2]);
-        builder(self.mode).quorum(urls).expect("good URLs")
+        builder(self.mode).on(quorumlock::Servers::quorum(urls)).expect("good URLs")
     }
 
     /// The holder takes the lock on a bare majority.

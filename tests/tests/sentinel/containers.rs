@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::Locker;
+use quorumlock::{Locker, Servers};
 use quorumlock_testbed::containers;
 use quorumlock_testbed::servers::ServerOptions;
 use quorumlock_tests::{Plain, builder, eventually, granted, within};
@@ -25,7 +25,8 @@ async fn locks_go_on_when_the_master_is_partitioned_and_when_it_is_back() {
     knows_all(&sentinels, 1).await;
 
     let urls: Vec<_> = nodes.sentinels().iter().map(|sentinel| sentinel.ip_url()).collect();
-    let locker = || -> Locker { builder().sentinel(&urls, MASTER).expect("good URLs") };
+    let locker =
+        || -> Locker { builder().on(Servers::sentinel(&urls, MASTER)).expect("good URLs") };
     let (holder, other) = (locker(), locker());
     let lease = Duration::from_secs(10);
     let guard = within("a free lock", holder.lock(NAME).lease(lease)).await.expect("free");

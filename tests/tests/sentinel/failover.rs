@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use quorumlock::Admission;
+use quorumlock::{Admission, Servers};
 use quorumlock_tests::{Stopwatch, eventually, granted, within};
 
 use crate::{Fleet, MASTER, NAME};
@@ -112,7 +112,7 @@ async fn a_promoted_server_must_prove_its_memory_first() {
     let locker = || {
         let builder = fleet.builder().admission(Admission::Strict);
         let builder = builder.max_lease(longest).lease(longest).clock_bound(CLOCK_BOUND);
-        builder.sentinel(fleet.sentinels.urls(), MASTER).expect("good URLs")
+        builder.on(Servers::sentinel(fleet.sentinels.urls(), MASTER)).expect("good URLs")
     };
     let (first, second) = (locker(), locker());
     first.admit_nodes().await.expect("the master answers");
@@ -139,7 +139,7 @@ async fn a_waiting_caller_sees_no_error() {
         (fleet.role(0).await.as_deref() == Some("slave")).then_some(())
     })
     .await;
-    eventually("the holder is there", async || holder.is_locked(NAME).await.ok()).await;
+    eventually("the holder is there", async || holder.mutex(NAME).is_locked().await.ok()).await;
     assert!(!waiter.is_finished());
     guard.unlock().await.expect("held");
     let guard = within("woken", waiter).await.expect("no panic").expect("free");

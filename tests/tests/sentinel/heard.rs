@@ -1,3 +1,4 @@
+use quorumlock::Servers;
 use quorumlock_tests::promises::heard::each_kind_hears;
 
 use crate::{Fleet, MASTER};
@@ -9,6 +10,7 @@ async fn a_waiter_of_each_kind_hears_of_a_release() {
     for strict_order in [false, true] {
         let builder = || fleet.builder().polls(false).strict_order(strict_order);
         let urls = || fleet.sentinels.urls();
-        each_kind_hears(|| builder().sentinel(urls(), MASTER).expect("good URLs")).await;
+        each_kind_hears(|| builder().on(Servers::sentinel(urls(), MASTER)).expect("good URLs"))
+            .await;
     }
 }

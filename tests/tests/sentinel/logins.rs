@@ -1,6 +1,6 @@
 //! Users, passwords and databases: the sentinels' own, and those of the servers.
 
-use quorumlock::{Error, Locker, NodeProblem};
+use quorumlock::{Error, Locker, NodeProblem, Servers};
 use quorumlock_testbed::servers::ServerOptions;
 use quorumlock_tests::{Plain, within};
 
@@ -22,7 +22,10 @@ fn hosts(fleet: &Fleet) -> String {
 #[tokio::test]
 async fn each_side_has_its_own_password_and_the_servers_a_database() {
     let Some(fleet) = start().await else { return };
-    let one = Locker::sentinel(fleet.sentinels.urls(), format!("redis://:p%2Fw%401@{MASTER}/3"));
+    let one = Locker::new(Servers::sentinel(
+        fleet.sentinels.urls(),
+        format!("redis://:p%2Fw%401@{MASTER}/3"),
+    ));
     let url = format!(
         "redis-sentinel://default:p%2Fw%401@{}/{MASTER}/3?sentinel_password=s%3A2%25",
         hosts(&fleet)

@@ -86,7 +86,9 @@ impl Fleet {
     }
 
     fn locker(&self) -> Locker {
-        self.builder().sentinel(self.sentinels.urls(), MASTER).expect("good URLs")
+        self.builder()
+            .on(quorumlock::Servers::sentinel(self.sentinels.urls(), MASTER))
+            .expect("good URLs")
     }
 
     /// Waits until another server than the one at `old` is a master; returns its index.

@@ -1,6 +1,6 @@
 //! Wrong addresses and names: each is told, with what to do, and nothing is taken.
 
-use quorumlock::{ConfigError, Error, Locker, NodeProblem};
+use quorumlock::{ConfigError, Error, Locker, NodeProblem, Servers};
 use quorumlock_testbed::servers::ServerOptions;
 use quorumlock_tests::{Plain, builder, eventually, within};
 
@@ -17,7 +17,8 @@ async fn refusal(locker: &Locker) -> (NodeProblem, String) {
 #[tokio::test]
 async fn a_name_that_no_sentinel_knows() {
     let Some(fleet) = Fleet::start(0).await else { return };
-    let locker = Locker::sentinel(fleet.sentinels.urls(), "other").expect("good URLs");
+    let locker =
+        Locker::new(Servers::sentinel(fleet.sentinels.urls(), "other")).expect("good URLs");
     let (problem, text) = refusal(&locker).await;
     assert_eq!(problem, NodeProblem::UnknownMaster("other".into()));
     assert!(text.contains("SENTINEL MASTERS"), "{text}");
@@ -27,7 +28,7 @@ async fn a_name_that_no_sentinel_knows() {
 async fn a_server_in_place_of_a_sentinel_and_the_other_way_round() {
     let Some(fleet) = Fleet::start(0).await else { return };
     let (server, sentinel) = (fleet.servers[0].url(), fleet.sentinels[0].url());
-    let locker = Locker::sentinel([server], MASTER).expect("a good URL");
+    let locker = Locker::new(Servers::sentinel([server], MASTER)).expect("a good URL");
     assert_eq!(refusal(&locker).await.0, NodeProblem::NotASentinel);
     let single = Locker::single(sentinel).expect("a good URL");
     let (problem, text) = refusal(&single).await;
@@ -42,7 +43,7 @@ async fn a_server_in_place_of_a_sentinel_and_the_other_way_round() {
 async fn sentinels_that_name_unrelated_masters() {
     let (Some(one), Some(other)) = (Fleet::start(0).await, Fleet::start(0).await) else { return };
     let mixed = [one.sentinels[0].url(), other.sentinels[0].url()];
-    let locker = Locker::sentinel(mixed, MASTER).expect("good URLs");
+    let locker = Locker::new(Servers::sentinel(mixed, MASTER)).expect("good URLs");
     // Each answer may come later than the grace that the first one leaves.
     let text = eventually("both answer", async || {
         let (problem, text) = match within("an answer", locker.try_lock(NAME)).await {
@@ -89,12 +90,12 @@ fn bad_input_is_refused_at_once() {
         made => panic!("{made:?}"),
     };
     let none: [&str; 0] = [];
-    assert_eq!(config(Locker::sentinel(none, MASTER)), ConfigError::NoNodes);
+    assert_eq!(config(Locker::new(Servers::sentinel(none, MASTER))), ConfigError::NoNodes);
     for name in ["", "m:6379", "redis://"] {
-        let error = config(Locker::sentinel(["redis://a"], name));
+        let error = config(Locker::new(Servers::sentinel(["redis://a"], name)));
         assert!(matches!(error, ConfigError::BadMasterName { .. }), "{error}");
     }
-    let twice = config(Locker::sentinel(["redis://a", "redis://a:26379"], MASTER));
+    let twice = config(Locker::new(Servers::sentinel(["redis://a", "redis://a:26379"], MASTER)));
     assert!(matches!(twice, ConfigError::SameServer { .. }), "{twice}");
     for url in ["redis-sentinel://a", "redis-sentinel://a,/m", "redis-sentinel://a/m?db=1"] {
         let error = config(Locker::single(url));
@@ -102,9 +103,9 @@ fn bad_input_is_refused_at_once() {
     }
     let error = config(Locker::quorum(["redis-sentinel://a,b/m", "redis://c", "redis://d"]));
     assert!(error.to_string().contains("names one master and stands alone"), "{error}");
-    let fenced = builder().redisson_fenced(true).sentinel(["redis://a"], MASTER);
+    let fenced = builder().redisson_fenced(true).on(Servers::sentinel(["redis://a"], MASTER));
     assert!(matches!(config(fenced), ConfigError::DoesNotApply { .. }));
-    let tls = builder().tls_ca("x").sentinel(["redis://a"], MASTER);
+    let tls = builder().tls_ca("x").on(Servers::sentinel(["redis://a"], MASTER));
     assert!(matches!(config(tls), ConfigError::DoesNotApply { .. }));
 }
 

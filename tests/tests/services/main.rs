@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use futures::future::join_all;
-use quorumlock::{Admission, Builder, Error, Locker, NodeProblem};
+use quorumlock::{Admission, Builder, Error, Locker, NodeProblem, Replicas};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, builder, eventually, within};
 
@@ -120,12 +120,20 @@ async fn observe(servers: &Servers, urls: &[String]) -> [Result<(), NodeProblem>
         (master.ask::<i64>(&["WAIT", "1", "100"]).await == 1).then_some(())
     })
     .await;
-    let single = use_lock(patient().single(&urls[0])).await;
-    let copied = use_lock(patient().replicas(1).single(&urls[2])).await;
+    let single = use_lock(patient().on(quorumlock::Servers::single(&urls[0]))).await;
+    let copied = use_lock(
+        patient().replicas(Replicas::AtLeast(1)).on(quorumlock::Servers::single(&urls[2])),
+    )
+    .await;
     copy.ask::<String>(&["REPLICAOF", "NO", "ONE"]).await;
     // Before the servers have the record of a cluster, which keeps plain Redlock out (PROTOCOL.md ADM9).
-    let plain = use_lock(patient().admission(Admission::Redlock).quorum(&urls[..3])).await;
-    let strict = patient().quorum([&urls[0], &urls[1], &urls[3]]).expect("good URLs");
+    let plain = use_lock(
+        patient().admission(Admission::Redlock).on(quorumlock::Servers::quorum(&urls[..3])),
+    )
+    .await;
+    let strict = patient()
+        .on(quorumlock::Servers::quorum([&urls[0], &urls[1], &urls[3]]))
+        .expect("good URLs");
     let admitted = within("an answer", strict.admit_nodes()).await.map_err(problem_of);
     let strict = match admitted {
         Ok(()) => use_lock(Ok(strict)).await,
@@ -142,7 +150,7 @@ async fn use_lock(locker: Result<Locker, Error>) -> Result<(), NodeProblem> {
     let other = tokio::spawn(locker.lock("x").lease(Duration::from_secs(60)).into_future());
     guard.unlock().await.map_err(problem_of)?;
     let guard = within("granted", other).await.expect("no panic").map_err(problem_of)?;
-    assert!(locker.holder("x").await.map_err(problem_of)?.is_some());
+    assert!(locker.mutex("x").holder().await.map_err(problem_of)?.is_some());
     guard.unlock().await.map_err(problem_of)
 }
 

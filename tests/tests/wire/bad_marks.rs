@@ -4,7 +4,7 @@
 use std::future::IntoFuture as _;
 use std::time::Duration;
 
-use quorumlock::{Admission, Error, FencingToken, NodeProblem, Wire};
+use quorumlock::{Admission, Error, FencingToken, Layout, NodeProblem, Servers};
 use quorumlock_protocol::admission::members::{CLOCK_BOUND, Terms};
 use quorumlock_protocol::admission::{
     AdmissionRpc as _, AdmitRequest, ClusterConfig, Marks, NoteRequest,
@@ -16,7 +16,7 @@ use quorumlock_redis::member_list;
 use quorumlock_tests::{Plain, builder, eventually, within};
 
 use crate::direct::{acquire, ask, one_node};
-use crate::{LONG_LEASE, Node, Quorum, WIRES, last_of};
+use crate::{LAYOUTS, LONG_LEASE, Node, Quorum, last_of};
 
 /// Bad values at the key of the mark: not a sorted set, or not a number with room for another
 /// block.
@@ -63,11 +63,15 @@ async fn is_free(plain: &Plain) {
 
 #[tokio::test]
 async fn on_a_single_node_nothing_is_held_and_the_key_is_named() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for scripts in [true, false] {
-            let Some(node) = Node::start(wire).await else { return };
+            let Some(node) = Node::start(layout).await else { return };
             let (url, plain) = (node.server[0].url(), &node.plain);
-            let locker = builder().wire(wire).scripts_only(scripts).single(url).expect("a URL");
+            let locker = builder()
+                .layout(layout)
+                .scripts_only(scripts)
+                .on(Servers::single(url))
+                .expect("a URL");
             for bad in BAD {
                 let dump = spoil(plain, bad).await;
                 for _ in 0..2 {
@@ -76,7 +80,7 @@ async fn on_a_single_node_nothing_is_held_and_the_key_is_named() {
                     is_free(plain).await;
                 }
                 let now: Vec<u8> = plain.ask(&["DUMP", name().mark_key()]).await;
-                assert_eq!(now, dump, "{wire:?}: {bad:?} is left as it was");
+                assert_eq!(now, dump, "{layout:?}: {bad:?} is left as it was");
             }
             mend(plain).await;
             let guard = within("free", locker.lock("x")).await.expect("that was the way out");
@@ -88,8 +92,8 @@ async fn on_a_single_node_nothing_is_held_and_the_key_is_named() {
 /// The last blocks of tokens are granted, and then no more.
 #[tokio::test]
 async fn the_last_tokens_are_given_once() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         let almost = FencingToken::MAX.get() - 3 * FencingToken::BLOCK;
         plain.set_mark("x", almost).await;
@@ -107,7 +111,7 @@ async fn the_last_tokens_are_given_once() {
                 Err(error) => break error,
             }
         };
-        assert!(last > almost, "{wire:?}: there was room");
+        assert!(last > almost, "{layout:?}: there was room");
         assert_named(&error);
         is_free(&plain).await;
     }
@@ -116,8 +120,8 @@ async fn the_last_tokens_are_given_once() {
 /// A mark below all tokens is a valid mark.
 #[tokio::test]
 async fn a_negative_mark_is_passed() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         node.plain.ask::<i64>(&["ZADD", name().mark_key(), "-5", "m"]).await;
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         assert_eq!(node.plain.mark("x").await, Some(last_of(guard.token())));
@@ -127,13 +131,13 @@ async fn a_negative_mark_is_passed() {
 /// The waiter is notified instead, and gets an error that names the key.
 #[tokio::test]
 async fn a_name_is_not_handed_over_at_a_bad_mark() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         for bad in BAD {
             mend(&plain).await;
             let held = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-            let other = builder().wire(wire).single(node.server[0].url());
+            let other = builder().layout(layout).on(Servers::single(node.server[0].url()));
             let waiting =
                 tokio::spawn(other.expect("a URL").lock("x").lease(LONG_LEASE).into_future());
             let queue = "quorumlock:waiters:{x}";
@@ -151,19 +155,19 @@ async fn a_name_is_not_handed_over_at_a_bad_mark() {
 /// lock away.
 #[tokio::test]
 async fn force_is_refused_where_the_mark_cannot_rise() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         for bad in BAD {
             spoil(&plain, bad).await;
-            let error = locker.force_unlock("x").await.expect_err("no raise");
+            let error = locker.mutex("x").force_unlock().await.expect_err("no raise");
             assert_named(&error);
             guard.check().expect("still held");
             assert!(plain.exists("x").await);
         }
         mend(&plain).await;
-        assert!(locker.force_unlock("x").await.expect("that was the way out"));
+        assert!(locker.mutex("x").force_unlock().await.expect("that was the way out"));
     }
 }
 
@@ -171,9 +175,9 @@ async fn force_is_refused_where_the_mark_cannot_rise() {
 /// it.
 #[tokio::test]
 async fn nothing_is_taken_raised_or_held_again_over_a_bad_mark() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
-        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
+        let (node, plain) = (one_node(&server, layout, None), &server.plain);
         let lease = LeaseRequest {
             claim: name().into(),
             nonce: Nonce::from_u128(7),
@@ -189,7 +193,7 @@ async fn nothing_is_taken_raised_or_held_again_over_a_bad_mark() {
             assert_eq!(refused(raised), bad_mark());
             let again = ask(|to| node.regrant(&lease, token(320), Lane::Watchdog, to)).await;
             assert_eq!(refused(again), bad_mark());
-            assert!(plain.exists("x").await, "{wire:?}: what is held is not given up");
+            assert!(plain.exists("x").await, "{layout:?}: what is held is not given up");
         }
         // The token and the grant are one step: without a token the node grants nothing.
         for bad in BAD {
@@ -197,7 +201,7 @@ async fn nothing_is_taken_raised_or_held_again_over_a_bad_mark() {
             plain.ask::<i64>(&["DEL", "x"]).await;
             let vote = acquire(&node, &lease, token(640), Hints::default()).await;
             assert_eq!(refused(vote), bad_mark());
-            assert!(!plain.exists("x").await, "{wire:?} {bad:?}");
+            assert!(!plain.exists("x").await, "{layout:?} {bad:?}");
         }
     }
 }
@@ -212,11 +216,13 @@ fn refused<T: std::fmt::Debug>(answer: Answer<T>) -> NodeProblem {
 /// A repair that skipped a bad mark could let tokens repeat.
 #[tokio::test]
 async fn a_repair_stops_at_a_bad_mark_and_names_it() {
-    let Some(server) = Node::start(Wire::Redlock).await else { return };
+    let Some(server) = Node::start(Layout::Redlock).await else { return };
     let plain = &server.plain;
-    let builder = builder().wire(Wire::Redlock).admission(Admission::Strict);
-    let locker =
-        builder.max_lease(LONG_LEASE).quorum([server.server[0].url()]).expect("a good URL");
+    let builder = builder().layout(Layout::Redlock).admission(Admission::Strict);
+    let locker = builder
+        .max_lease(LONG_LEASE)
+        .on(Servers::quorum([server.server[0].url()]))
+        .expect("a good URL");
     locker.admit_nodes().await.expect("it answers");
     let cluster = ClusterConfig {
         prefix: "quorumlock".into(),
@@ -225,7 +231,7 @@ async fn a_repair_stops_at_a_bad_mark_and_names_it() {
         clock_bound: CLOCK_BOUND,
         replicated: false,
     };
-    let node = one_node(&server, Wire::Redlock, Some(&cluster));
+    let node = one_node(&server, Layout::Redlock, Some(&cluster));
     let incarnation = async || plain.ask::<String>(&["HGET", "quorumlock:node", "stamp"]).await;
     let before = incarnation().await;
     let slot = name().slot();
@@ -255,8 +261,8 @@ async fn a_repair_stops_at_a_bad_mark_and_names_it() {
 /// On a quorum a bad mark costs only the vote of its node.
 #[tokio::test]
 async fn on_one_node_of_a_quorum_its_vote_is_missing_and_the_others_grant() {
-    for wire in WIRES {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(quorum) = Quorum::start(3, layout).await else { return };
         let (locker, plain) = quorum.clients();
         for bad in BAD {
             for node in &plain {
@@ -265,7 +271,7 @@ async fn on_one_node_of_a_quorum_its_vote_is_missing_and_the_others_grant() {
             spoil(&plain[1], bad).await;
             for _ in 0..4 {
                 let guard = within("an answer", locker.lock("x").lease(LONG_LEASE)).await;
-                let guard = guard.unwrap_or_else(|error| panic!("{wire:?} {bad:?}: {error}"));
+                let guard = guard.unwrap_or_else(|error| panic!("{layout:?} {bad:?}: {error}"));
                 for node in [&plain[0], &plain[2]] {
                     let mark = async || node.mark("x").await == Some(last_of(guard.token()));
                     eventually("accepted", async || mark().await.then_some(())).await;

@@ -1,6 +1,6 @@
 //! Tokens that are counted as Redisson's `RFencedLock` counts them: `Builder::redisson_fenced`.
 
-use quorumlock::{Error, FencingToken, Locker, NodeProblem, Owner, Wire};
+use quorumlock::{Error, FencingToken, Layout, Locker, NodeProblem, Owner, Servers};
 use quorumlock_tests::{Plain, builder, eventually, waiters, within};
 
 use crate::{LONG_LEASE, Node, members};
@@ -10,9 +10,13 @@ const COUNTER: &str = "redisson_lock_token:{invoice/7}";
 
 /// A server, two counting lockers as of two processes, and a plain client.
 async fn start() -> Option<(Node, Locker, Locker)> {
-    let node = Node::start(Wire::Redisson).await?;
-    let counting =
-        || builder().redisson_fenced(true).single(node.server[0].url()).expect("a good URL");
+    let node = Node::start(Layout::Redisson).await?;
+    let counting = || {
+        builder()
+            .redisson_fenced(true)
+            .on(Servers::single(node.server[0].url()))
+            .expect("a good URL")
+    };
     let (one, two) = (counting(), counting());
     Some((node, one, two))
 }

@@ -1,3 +1,4 @@
+use quorumlock::Servers;
 use std::net::SocketAddr;
 
 use quorumlock_testbed::proxy::Proxy;
@@ -21,8 +22,8 @@ async fn nothing_is_handed_off_to_a_waiter_whom_the_server_does_not_count() {
     })
     .await;
     let proxy = Proxy::to(addr(0));
-    let holder = builder().single(servers[0].url()).expect("a good URL");
-    let waiter = builder().single(proxy.url()).expect("a good URL");
+    let holder = builder().on(Servers::single(servers[0].url())).expect("a good URL");
+    let waiter = builder().on(Servers::single(proxy.url())).expect("a good URL");
     // Its requests go to the master, and its subscription to the replica.
     drop(within("a free lock", waiter.lock("before")).await.expect("free"));
     proxy.lead_new_to(addr(1));

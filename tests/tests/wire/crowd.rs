@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorumlock::telemetry::{Event, VoteAnswer};
-use quorumlock::{Locker, Wire};
+use quorumlock::{Layout, Locker, Servers};
 use quorumlock_tests::{Stopwatch, builder, eventually, within};
 
-use crate::{LONG_LEASE, Node, WIRES};
+use crate::{LAYOUTS, LONG_LEASE, Node};
 
 const WAITERS: usize = 100;
 const ROUNDS: usize = 3;
@@ -24,17 +24,17 @@ const QUIET: Duration = Duration::from_millis(6);
 type Holds = Arc<Mutex<Vec<(usize, Duration)>>>;
 
 /// All waiters take their turns. Returns the holds, and how many of them came without a handoff.
-async fn holds(wire: Wire, strict_order: bool) -> Option<(Vec<(usize, Duration)>, usize)> {
-    let node = Node::start(wire).await?;
+async fn holds(layout: Layout, strict_order: bool) -> Option<(Vec<(usize, Duration)>, usize)> {
+    let node = Node::start(layout).await?;
     let asked = Arc::new(AtomicUsize::new(0));
     let locker = || -> Locker {
         let asked = asked.clone();
-        let builder = builder().wire(wire).strict_order(strict_order).on_event(move |event| {
+        let builder = builder().layout(layout).strict_order(strict_order).on_event(move |event| {
             if let Event::Voted { answer: VoteAnswer::Granted, .. } = event {
                 asked.fetch_add(1, Ordering::Relaxed);
             }
         });
-        builder.single(node.server[0].url()).expect("a good URL")
+        builder.on(Servers::single(node.server[0].url())).expect("a good URL")
     };
     let first = within("free", locker().lock("x").lease(LONG_LEASE)).await.expect("granted");
     let (watch, held) = (Arc::new(Stopwatch::start()), Holds::default());
@@ -75,8 +75,8 @@ fn turns(held: &[(usize, Duration)]) -> (usize, usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_waiters_all_get_their_turns_and_most_by_handoff() {
     for strict_order in [false, true] {
-        for wire in WIRES {
-            let Some((held, asked)) = holds(wire, strict_order).await else { return };
+        for layout in LAYOUTS {
+            let Some((held, asked)) = holds(layout, strict_order).await else { return };
             let count = held.len();
             let handed = count.saturating_sub(asked) * 100 / count;
             let (fewest, most) = turns(&held[..2 * WAITERS]);
@@ -84,7 +84,7 @@ async fn a_hundred_waiters_all_get_their_turns_and_most_by_handoff() {
             let first = held[..WAITERS].windows(2);
             let overtaken = first.filter(|two| two[1].0 != two[0].0 + 1).count();
             let what = format!(
-                "{wire:?}, strict order {strict_order}: {count} holds in {took:?}, {handed} % by handoff, \
+                "{layout:?}, strict order {strict_order}: {count} holds in {took:?}, {handed} % by handoff, \
                  {fewest} to {most} turns of {ROUNDS} after two thirds, {overtaken} first turns out of order"
             );
             eprintln!("{what}");

@@ -1,6 +1,6 @@
 //! A node that a test calls without a locker.
 
-use quorumlock::{FencingToken, Wire};
+use quorumlock::{FencingToken, Layout};
 use quorumlock_core::Environment;
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::{
@@ -11,9 +11,13 @@ use quorumlock_tests::within;
 
 use crate::Node;
 
-pub(crate) fn one_node(server: &Node, wire: Wire, cluster: Option<&ClusterConfig>) -> RedisNode {
+pub(crate) fn one_node(
+    server: &Node,
+    layout: Layout,
+    cluster: Option<&ClusterConfig>,
+) -> RedisNode {
     let (url, settings) = (server.server[0].url(), Settings::default());
-    let nodes = redis_nodes(&[url], wire, cluster, &settings, &Environment::default().clock);
+    let nodes = redis_nodes(&[url], layout, cluster, &settings, &Environment::default().clock);
     nodes.expect("a good URL").pop().expect("one")
 }
 

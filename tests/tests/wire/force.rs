@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, NodeProblem, Nonce, Wire};
+use quorumlock::{ConfigError, Error, Layout, NodeProblem, Nonce, Servers};
 use quorumlock_tests::{builder, eventually, mark_key, within};
 
-use crate::{LONG_LEASE, Node, Quorum, WIRES};
+use crate::{LAYOUTS, LONG_LEASE, Node, Quorum};
 
 /// A field as Redisson writes it.
 const FIELD: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:1";
@@ -22,8 +22,8 @@ fn problem(error: Error) -> NodeProblem {
 async fn all_say(node: &Node, name: &str) -> NodeProblem {
     let (locker, plain) = node.clients();
     let dump: Vec<u8> = plain.ask(&["DUMP", name]).await;
-    let forced = problem(locker.force_unlock(name).await.expect_err("refused"));
-    let inspected = problem(locker.holder(name).await.expect_err("refused"));
+    let forced = problem(locker.mutex(name).force_unlock().await.expect_err("refused"));
+    let inspected = problem(locker.mutex(name).holder().await.expect_err("refused"));
     let locked = within("an answer", locker.lock(name)).await.expect_err("refused");
     assert_eq!(forced, inspected);
     assert_eq!(forced, problem(locked));
@@ -33,8 +33,8 @@ async fn all_say(node: &Node, name: &str) -> NodeProblem {
 
 #[tokio::test]
 async fn a_key_of_another_type_is_not_deleted() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         for (name, command) in [
             ("list", ["RPUSH", "list", "a", "b"]),
             ("set", ["SADD", "set", "a", "b"]),
@@ -56,9 +56,11 @@ async fn a_key_of_another_type_is_not_deleted() {
 
 #[tokio::test]
 async fn a_lock_of_the_other_layout_is_not_deleted() {
-    for (wire, other) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
-        let Some(node) = Node::start(wire).await else { return };
-        let locker = builder().wire(other).single(node.server[0].url());
+    for (layout, other) in
+        [(Layout::Redisson, Layout::Redlock), (Layout::Redlock, Layout::Redisson)]
+    {
+        let Some(node) = Node::start(layout).await else { return };
+        let locker = builder().layout(other).on(Servers::single(node.server[0].url()));
         let guard = locker.expect("a good URL").lock("x").lease(LONG_LEASE).await.expect("free");
         let said = all_say(&node, "x").await;
         let NodeProblem::WrongType { key, found } = said else { panic!("{said:?}") };
@@ -69,7 +71,7 @@ async fn a_lock_of_the_other_layout_is_not_deleted() {
 
 #[tokio::test]
 async fn a_hash_whose_fields_are_no_holders_is_not_deleted() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     for fields in [
         &["name", "Ada"][..],
@@ -99,8 +101,8 @@ async fn a_hash_whose_fields_are_no_holders_is_not_deleted() {
     }
     // A lock without its expiry still shows its holder.
     plain.ask::<i64>(&["HSET", "x", FIELD, "2"]).await;
-    assert_eq!(locker.holder("x").await.expect("an answer").expect("held").holds, 2);
-    assert!(locker.force_unlock("x").await.expect("a lock"));
+    assert_eq!(locker.mutex("x").holder().await.expect("an answer").expect("held").holds, 2);
+    assert!(locker.mutex("x").force_unlock().await.expect("a lock"));
     assert!(!plain.exists("x").await);
 }
 
@@ -108,10 +110,10 @@ async fn a_hash_whose_fields_are_no_holders_is_not_deleted() {
 /// because it may be any data.
 #[tokio::test]
 async fn a_string_without_an_expiry_is_not_deleted() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     plain.ask::<String>(&["SET", "x", "somebody's data"]).await;
-    let said = problem(locker.force_unlock("x").await.expect_err("refused"));
+    let said = problem(locker.mutex("x").force_unlock().await.expect_err("refused"));
     let NodeProblem::NotALock { key, found } = said else { panic!("{said:?}") };
     assert!(key == "x" && found.contains("without an expiry"), "{found}");
     let busy = locker.lock("x").wait(Duration::from_millis(50)).await;
@@ -119,23 +121,23 @@ async fn a_string_without_an_expiry_is_not_deleted() {
     assert_eq!(plain.ask::<String>(&["GET", "x"]).await, "somebody's data");
 
     plain.ask::<i64>(&["PEXPIRE", "x", "60000"]).await;
-    assert!(locker.force_unlock("x").await.expect("as any lock of that layout"));
+    assert!(locker.mutex("x").force_unlock().await.expect("as any lock of that layout"));
     assert!(!plain.exists("x").await);
-    assert!(!locker.force_unlock("x").await.expect("free"), "nothing to take");
+    assert!(!locker.mutex("x").force_unlock().await.expect("free"), "nothing to take");
 }
 
 #[tokio::test]
 async fn a_key_of_ours_is_no_lock_by_its_name() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         for name in
             ["quorumlock:node", mark_key("y"), "redisson_lock_token:{y}", "quorumlock:waiters:{y}"]
         {
             plain.ask::<String>(&["SET", name, "1", "PX", "60000"]).await;
             for answer in [
-                locker.force_unlock(name).await.map(drop),
-                locker.holder(name).await.map(drop),
+                locker.mutex(name).force_unlock().await.map(drop),
+                locker.mutex(name).holder().await.map(drop),
                 locker.lock(name).await.map(drop),
                 locker.try_lock(name).await.map(drop),
             ] {
@@ -153,8 +155,8 @@ async fn a_key_of_ours_is_no_lock_by_its_name() {
 /// A node with a foreign value at the name has no vote; the others free the lock.
 #[tokio::test]
 async fn on_a_quorum_what_is_no_lock_is_left_where_it_is() {
-    for wire in WIRES {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(quorum) = Quorum::start(3, layout).await else { return };
         let (locker, plain) = quorum.clients();
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         for node in &plain {
@@ -163,15 +165,15 @@ async fn on_a_quorum_what_is_no_lock_is_left_where_it_is() {
         }
         plain[0].ask::<i64>(&["DEL", "x"]).await;
         plain[0].ask::<i64>(&["RPUSH", "x", "a member"]).await;
-        assert!(locker.force_unlock("x").await.expect("two of three have it"));
+        assert!(locker.mutex("x").force_unlock().await.expect("two of three have it"));
         for (node, there) in plain.iter().zip([true, false, false]) {
-            assert_eq!(node.exists("x").await, there, "{wire:?}");
+            assert_eq!(node.exists("x").await, there, "{layout:?}");
         }
         drop(guard);
         for node in &plain[1..] {
             node.ask::<i64>(&["RPUSH", "x", "a member"]).await;
         }
-        let error = locker.force_unlock("x").await.expect_err("it is nowhere");
+        let error = locker.mutex("x").force_unlock().await.expect_err("it is nowhere");
         let Error::Refused(refused) = error else { panic!("{error:?}") };
         assert_eq!(refused.nodes.len(), 3);
     }
@@ -180,22 +182,26 @@ async fn on_a_quorum_what_is_no_lock_is_left_where_it_is() {
 /// REL3: each holder is told on a channel that ends as its nonces do, in the form that the node stores.
 #[tokio::test]
 async fn each_holder_is_told_of_a_forced_release() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
-        let other = builder().label("").wire(wire).single(node.server[0].url()).expect("good");
+        let other = builder()
+            .label("")
+            .layout(layout)
+            .on(Servers::single(node.server[0].url()))
+            .expect("good");
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         let mut told = plain.listen(&channel(guard.nonce())).await;
-        assert!(other.force_unlock("x").await.expect("an answer"));
-        let stored = match wire {
-            Wire::Redlock => guard.nonce().to_string(),
+        assert!(other.mutex("x").force_unlock().await.expect("an answer"));
+        let stored = match layout {
+            Layout::Redlock => guard.nonce().to_string(),
             _ => format!("{}:1", guard.nonce().hyphenated()),
         };
         assert_eq!(told.next().await, stored);
 
         let mut readers = Vec::new();
         for locker in [&locker, &other] {
-            let reader = locker.read("catalog").lease(LONG_LEASE).await.expect("free");
+            let reader = locker.rw_lock("catalog").read().lease(LONG_LEASE).await.expect("free");
             let told = plain.listen(&channel(reader.nonce())).await;
             readers.push((reader, told));
         }
@@ -205,7 +211,7 @@ async fn each_holder_is_told_of_a_forced_release() {
         }
 
         // A name that is free has no holder.
-        assert!(!other.force_unlock("x").await.expect("an answer"));
+        assert!(!other.mutex("x").force_unlock().await.expect("an answer"));
     }
 }
 

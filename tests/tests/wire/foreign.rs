@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, NodeProblem, Wire};
+use quorumlock::{Error, Layout, NodeProblem, Servers};
 use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
 
 use crate::foreign_client::ForeignClient;
@@ -12,14 +12,14 @@ const CHANNEL: &str = "redisson_lock__channel:{invoice/7}";
 
 #[tokio::test]
 async fn a_redisson_holder_excludes_us_and_its_release_wakes_us() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
-    let stranger = ForeignClient::new(&plain, 1);
-    assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None);
-    assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None, "twice");
+    let foreign = ForeignClient::new(&plain, 1);
+    assert_eq!(foreign.try_lock("invoice/7", 120_000).await, None);
+    assert_eq!(foreign.try_lock("invoice/7", 120_000).await, None, "twice");
     assert!(locker.try_lock("invoice/7").await.expect("an answer").is_none());
-    let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
-    assert_eq!((holder.id.as_str(), holder.holds), (stranger.id.as_str(), 2));
+    let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
+    assert_eq!((holder.id.as_str(), holder.holds), (foreign.id.as_str(), 2));
     let answer = locker.lock("invoice/7").wait(Duration::from_millis(100)).await;
     let Err(Error::Busy(busy)) = answer else { panic!("{answer:?}") };
     let remaining = busy.remaining.expect("the node said so");
@@ -27,8 +27,8 @@ async fn a_redisson_holder_excludes_us_and_its_release_wakes_us() {
 
     let waiter = tokio::spawn(async move { locker.lock("invoice/7").await });
     awaits_listener(&plain).await;
-    assert_eq!(stranger.unlock("invoice/7").await, Some(false), "one hold is left");
-    assert_eq!(stranger.unlock("invoice/7").await, Some(true));
+    assert_eq!(foreign.unlock("invoice/7").await, Some(false), "one hold is left");
+    assert_eq!(foreign.unlock("invoice/7").await, Some(true));
     let guard = within("woken", waiter).await.expect("no panic").expect("free");
     guard.unlock().await.expect("unlocked");
 }
@@ -46,22 +46,23 @@ async fn awaits_listener(plain: &quorumlock_tests::Plain) {
 /// process, or by a locker that does not know of waiters.
 #[tokio::test]
 async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let waiters = quorumlock_tests::waiters("invoice/7");
     for round in 0..6 {
-        let stranger = ForeignClient::new(&node.plain, round);
-        let holder = builder().single(node.server[0].url()).expect("a good URL");
+        let foreign = ForeignClient::new(&node.plain, round);
+        let holder = builder().on(Servers::single(node.server[0].url())).expect("a good URL");
         let guard = match round % 2 {
             0 => Some(holder.lock("invoice/7").lease(LONG_LEASE).await.expect("free")),
             _ => {
-                assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None);
+                assert_eq!(foreign.try_lock("invoice/7", 120_000).await, None);
                 None
             }
         };
         let (told, mut granted) = tokio::sync::mpsc::unbounded_channel();
         let mut waiting = Vec::new();
         for place in 0..6 {
-            let (told, locker) = (told.clone(), builder().single(node.server[0].url()));
+            let (told, locker) =
+                (told.clone(), builder().on(Servers::single(node.server[0].url())));
             waiting.push(tokio::spawn(async move {
                 let guard = locker.expect("a good URL").lock("invoice/7").lease(LONG_LEASE).await;
                 told.send(place).expect("heard");
@@ -81,7 +82,7 @@ async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
         .await;
         match guard {
             Some(guard) => guard.unlock().await.expect("held"),
-            None => assert_eq!(stranger.unlock("invoice/7").await, Some(true)),
+            None => assert_eq!(foreign.unlock("invoice/7").await, Some(true)),
         }
         assert_eq!(within("a turn", granted.recv()).await, Some(0), "round {round}");
         for waiter in waiting {
@@ -92,26 +93,26 @@ async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
 
 #[tokio::test]
 async fn we_exclude_a_redisson_process_and_our_release_wakes_it() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
-    let stranger = ForeignClient::new(&plain, 1);
+    let foreign = ForeignClient::new(&plain, 1);
     let guard = locker.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
     let mut messages = plain.listen(CHANNEL).await;
-    let left = stranger.try_lock("invoice/7", 30_000).await.expect("refused");
+    let left = foreign.try_lock("invoice/7", 30_000).await.expect("refused");
     assert!((30_000..=60_000).contains(&left), "it waits for our lease: {left}");
-    assert_eq!(stranger.unlock("invoice/7").await, None, "not its lock");
+    assert_eq!(foreign.unlock("invoice/7").await, None, "not its lock");
     guard.check().expect("still held");
 
     guard.unlock().await.expect("unlocked");
     assert_eq!(messages.next().await, "0");
-    assert_eq!(stranger.try_lock("invoice/7", 30_000).await, None);
+    assert_eq!(foreign.try_lock("invoice/7", 30_000).await, None);
 }
 
 /// The key is deleted by force or by hand: no holder counts down, but the channel says that the
 /// name is free.
 #[tokio::test]
 async fn a_foreign_delete_with_its_message_wakes_us() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     plain.ask::<i64>(&["HSET", "invoice/7", "8743c9c0-0795-4907-87fd-6c719a6b4586:44", "1"]).await;
     plain.ask::<i64>(&["PEXPIRE", "invoice/7", "120000"]).await;
@@ -126,10 +127,10 @@ async fn a_foreign_delete_with_its_message_wakes_us() {
 /// A message is only advice: a false or malformed message grants nothing.
 #[tokio::test]
 async fn a_message_alone_frees_nothing() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
-    let stranger = ForeignClient::new(&plain, 1);
-    assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None);
+    let foreign = ForeignClient::new(&plain, 1);
+    assert_eq!(foreign.try_lock("invoice/7", 120_000).await, None);
     let waiter = tokio::spawn(async move { locker.lock("invoice/7").await });
     awaits_listener(&plain).await;
     for nonsense in ["1", "", "free!", "0"] {
@@ -139,16 +140,18 @@ async fn a_message_alone_frees_nothing() {
         eventually("it asks again", asks_again).await;
     }
     assert!(!waiter.is_finished(), "a message granted it");
-    stranger.unlock("invoice/7").await;
+    foreign.unlock("invoice/7").await;
     drop(within("woken", waiter).await.expect("no panic").expect("free"));
 }
 
 #[tokio::test]
 async fn a_name_in_the_other_format_is_an_error_and_not_a_wait() {
-    for (ours, theirs) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
+    for (ours, theirs) in [(Layout::Redisson, Layout::Redlock), (Layout::Redlock, Layout::Redisson)]
+    {
         let Some(node) = Node::start(ours).await else { return };
         let locker = node.locker.clone();
-        let other = builder().wire(theirs).single(node.server[0].url()).expect("a good URL");
+        let other =
+            builder().layout(theirs).on(Servers::single(node.server[0].url())).expect("a good URL");
         let guard = other.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
         let waited = within("an answer", locker.lock("invoice/7")).await;
         assert_refused(waited, node.server[0].url(), &lock_of(theirs));
@@ -166,7 +169,8 @@ async fn a_name_in_the_other_format_is_an_error_and_not_a_wait() {
 
 #[tokio::test]
 async fn a_quorum_says_so_too_and_leaves_nothing_behind() {
-    for (ours, theirs) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
+    for (ours, theirs) in [(Layout::Redisson, Layout::Redlock), (Layout::Redlock, Layout::Redisson)]
+    {
         let Some(quorum) = Quorum::start(3, ours).await else { return };
         let (locker, plain) = quorum.clients();
         let other = plain_quorum(theirs, quorum.servers.urls());
@@ -183,8 +187,8 @@ async fn a_quorum_says_so_too_and_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_key_that_is_no_lock_at_all_is_an_error() {
-    for wire in [Wire::Redisson, Wire::Redlock] {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in [Layout::Redisson, Layout::Redlock] {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         plain.ask::<i64>(&["SADD", "invoice/7", "a member"]).await;
         let data = NodeProblem::NotALock { key: "invoice/7".into(), found: "a set".into() };
@@ -196,13 +200,13 @@ async fn a_key_that_is_no_lock_at_all_is_an_error() {
 
 #[tokio::test]
 async fn without_a_mark_nothing_is_held() {
-    for wire in [Wire::Redisson, Wire::Redlock] {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in [Layout::Redisson, Layout::Redlock] {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         let mark = mark_key("invoice/7");
         plain.ask::<i64>(&["SADD", mark, "a member"]).await;
         within("an answer", locker.lock("invoice/7")).await.expect_err("no token, no lock");
-        assert!(!plain.exists("invoice/7").await, "{wire:?}");
+        assert!(!plain.exists("invoice/7").await, "{layout:?}");
         plain.ask::<i64>(&["DEL", mark]).await;
         drop(within("free", locker.lock("invoice/7")).await.expect("free"));
     }
@@ -215,7 +219,7 @@ fn assert_refused<T: std::fmt::Debug>(answer: Result<T, Error>, url: &str, probl
     assert_eq!((none.nodes[0].node.as_str(), &none.nodes[0].problem), (url, problem));
 }
 
-fn lock_of(wire: Wire) -> NodeProblem {
-    let found = format!("a lock of {wire:?}'s layout");
+fn lock_of(layout: Layout) -> NodeProblem {
+    let found = format!("a lock of {layout:?}'s layout");
     NodeProblem::WrongType { key: "invoice/7".to_owned(), found }
 }

@@ -5,11 +5,11 @@ use std::future::IntoFuture as _;
 use std::pin::Pin;
 use std::time::Duration;
 
-use quorumlock::{Error, FencingToken, Guard, Holder, Locker, Wire};
+use quorumlock::{Error, FencingToken, Guard, Holder, Layout, Locker, Replicas, Servers};
 use quorumlock_tests::{Plain, builder, eventually, mark_key, within};
 
 use crate::members::{self, Sign};
-use crate::{LONG_LEASE, Node, WIRES, is_asked, last_of};
+use crate::{LAYOUTS, LONG_LEASE, Node, is_asked, last_of};
 
 const WAITERS: &str = "quorumlock:waiters:{x}";
 /// Short, so that a name that was handed off in vain is free after two seconds.
@@ -29,11 +29,11 @@ struct Pair {
 type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
 impl Pair {
-    async fn start(wire: Wire, lease: Duration) -> Option<Self> {
-        let node = Node::start(wire).await?;
+    async fn start(layout: Layout, lease: Duration) -> Option<Self> {
+        let node = Node::start(layout).await?;
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-        let other = builder().wire(wire).max_lease(MAX_LEASE);
-        let other = other.single(node.server[0].url()).expect("a good URL");
+        let other = builder().layout(layout).max_lease(MAX_LEASE);
+        let other = other.on(Servers::single(node.server[0].url())).expect("a good URL");
         let waiting = Box::pin(other.lock("x").lease(lease).into_future());
         let mut pair = Self { node, held: Some(guard), other, waiting };
         pair.awaits_queued().await;
@@ -52,7 +52,7 @@ impl Pair {
     }
 
     async fn holder(&self) -> Option<Holder> {
-        self.node.locker.holder("x").await.expect("an answer")
+        self.node.locker.mutex("x").holder().await.expect("an answer")
     }
 
     async fn mark(&self) -> u64 {
@@ -73,11 +73,11 @@ fn parts(member: &str) -> [&str; 5] {
 
 #[tokio::test]
 async fn it_is_handed_over_to_what_was_asked_for_a_whole_lease() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, LONG_LEASE).await else { return };
         let member = queue(&pair.node.plain).await.remove(0);
         let [_, kind, nonce, ttl, fencing] = parts(&member);
-        assert_eq!((kind, ttl, fencing), (members::kind_of(wire), "60000", "1"));
+        assert_eq!((kind, ttl, fencing), (members::kind_of(layout), "60000", "1"));
         let last = pair.mark().await;
         pair.release().await;
         // The handoff is part of the release: the waiter holds the name before it has heard.
@@ -100,8 +100,8 @@ async fn it_is_handed_over_to_what_was_asked_for_a_whole_lease() {
 /// from before its request, not from when it hears.
 #[tokio::test]
 async fn who_hears_of_it_too_late_does_not_have_it() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, SHORT_LEASE).await else { return };
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, SHORT_LEASE).await else { return };
         pair.release().await;
         let late = pair.holder().await.expect("held");
         let handed = pair.mark().await;
@@ -121,8 +121,8 @@ async fn who_hears_of_it_too_late_does_not_have_it() {
 /// A waiter that gives up after a handoff releases the name for the next caller (PROTOCOL.md W5).
 #[tokio::test]
 async fn who_gives_up_after_it_was_handed_the_name_gives_it_back() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, MAX_LEASE).await else { return };
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, MAX_LEASE).await else { return };
         pair.release().await;
         let holder = pair.holder().await.expect("held");
         drop(pair.waiting);
@@ -136,8 +136,8 @@ async fn who_gives_up_after_it_was_handed_the_name_gives_it_back() {
 /// The queue member of a killed process, which no longer subscribes.
 #[tokio::test]
 async fn a_dead_waiter_is_handed_nothing() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, MAX_LEASE).await else { return };
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, MAX_LEASE).await else { return };
         let member = queue(&pair.node.plain).await.remove(0);
         let [_, kind, nonce, ttl, fencing] = parts(&member);
         let dead = format!("dead {kind} {nonce}0 {ttl} {fencing}");
@@ -154,8 +154,8 @@ async fn a_dead_waiter_is_handed_nothing() {
 /// would hand the name off in vain (PROTOCOL.md W5).
 #[tokio::test]
 async fn who_cannot_hear_stands_in_line_as_what_it_asked_last() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, SHORT_LEASE).await else { return };
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, SHORT_LEASE).await else { return };
         pair.node.plain.ask::<()>(&["ACL", "SETUSER", "default", "-subscribe"]).await;
         pair.node.plain.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
         let mut asked = Vec::new();
@@ -182,8 +182,8 @@ async fn who_cannot_hear_stands_in_line_as_what_it_asked_last() {
 /// attempt before it (PROTOCOL.md W5).
 #[tokio::test]
 async fn who_finds_no_script_has_one_place_in_the_queue() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, LONG_LEASE).await else { return };
         let plain = &pair.node.plain;
         let first = queue(plain).await;
         plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
@@ -200,8 +200,8 @@ async fn who_finds_no_script_has_one_place_in_the_queue() {
 /// either attempt must not release what the caller holds (PROTOCOL.md W5).
 #[tokio::test]
 async fn who_finds_no_script_keeps_what_it_was_handed_before() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, LONG_LEASE).await else { return };
         let plain = &pair.node.plain;
         let (first, before) = (queue(plain).await, scripts_called(plain).await);
         plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
@@ -216,7 +216,7 @@ async fn who_finds_no_script_keeps_what_it_was_handed_before() {
         let holder = pair.holder().await.expect("held");
         assert_eq!(holder.id, parts(&first[0])[2]);
         let guard = within("heard", &mut pair.waiting).await.expect("granted");
-        assert!(holder.has(guard.nonce()), "{wire:?}: it asked anew");
+        assert!(holder.has(guard.nonce()), "{layout:?}: it asked anew");
         // It has left the queue before.
         guard.unlock().await.expect("held");
         assert!(queue(&pair.node.plain).await.is_empty());
@@ -227,8 +227,8 @@ async fn who_finds_no_script_keeps_what_it_was_handed_before() {
 /// replica enqueues nobody (PROTOCOL.md W5).
 #[tokio::test]
 async fn who_asks_a_replica_has_one_place_in_the_queue() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, LONG_LEASE).await else { return };
         let plain = &pair.node.plain;
         // As after a waiter that wants a longer lease.
         plain.ask::<i64>(&["PEXPIRE", WAITERS, "3600000"]).await;
@@ -248,8 +248,9 @@ async fn who_asks_a_replica_has_one_place_in_the_queue() {
 /// The release by which a waiter leaves the queue is repeated until a master has it.
 #[tokio::test]
 async fn who_gives_up_at_a_replica_leaves_the_queue_of_the_master() {
-    for wire in WIRES {
-        let Some(Pair { node, held, other, waiting }) = Pair::start(wire, LONG_LEASE).await else {
+    for layout in LAYOUTS {
+        let Some(Pair { node, held, other, waiting }) = Pair::start(layout, LONG_LEASE).await
+        else {
             return;
         };
         let before = scripts_called(&node.plain).await;
@@ -291,8 +292,8 @@ async fn not_yet<T>(waiting: &mut Waiting, event: impl Future<Output = T>) -> T 
 /// A lost mark is set again from a client's clock. A release does not know that clock.
 #[tokio::test]
 async fn without_a_mark_a_name_is_not_handed_over() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, LONG_LEASE).await else { return };
         let fence = pair.held.as_ref().map_or(FencingToken::NONE, Guard::token);
         pair.node.plain.ask::<i64>(&["DEL", mark_key("x")]).await;
         pair.release().await;
@@ -306,13 +307,13 @@ async fn without_a_mark_a_name_is_not_handed_over() {
 /// If the mark is inside a block, the handoff's block still lies above the mark.
 #[tokio::test]
 async fn the_block_that_is_handed_over_lies_above_any_mark() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for (odd, last) in [(0, 63), (1, 63), (30, 63), (31, 63), (32, 95)] {
-            let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
+            let Some(mut pair) = Pair::start(layout, LONG_LEASE).await else { return };
             let base = (pair.mark().await | (FencingToken::BLOCK - 1)) + 1;
             pair.node.plain.set_mark("x", base + odd).await;
             pair.release().await;
-            assert_eq!(pair.mark().await, base + last, "{wire:?} {odd}");
+            assert_eq!(pair.mark().await, base + last, "{layout:?} {odd}");
             let guard = within("heard", &mut pair.waiting).await.expect("granted");
             assert_eq!(last_of(guard.token()), base + last);
             assert!(guard.token().get() > base + odd);
@@ -324,10 +325,10 @@ async fn the_block_that_is_handed_over_lies_above_any_mark() {
 /// A handoff without a token needs no mark, and leaves none.
 #[tokio::test]
 async fn who_wants_no_token_is_handed_the_name_without_a_mark() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
-        let other = builder().wire(wire).fencing(false);
-        let other = other.single(pair.node.server[0].url()).expect("a good URL");
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, LONG_LEASE).await else { return };
+        let other = builder().layout(layout).fencing(false);
+        let other = other.on(Servers::single(pair.node.server[0].url())).expect("a good URL");
         let first = queue(&pair.node.plain).await;
         pair.waiting = Box::pin(other.lock("x").lease(LONG_LEASE).into_future());
         let nonce = eventually("it left, and another is there", async || {
@@ -355,8 +356,8 @@ async fn who_wants_no_token_is_handed_the_name_without_a_mark() {
 /// A hold limit bounds a lock from a handoff, too.
 #[tokio::test]
 async fn what_is_handed_over_is_held_no_longer_than_was_asked() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, LONG_LEASE).await else { return };
         let limit = Duration::from_millis(1_500);
         pair.waiting = Box::pin(pair.other.lock("x").hold_at_most(limit).into_future());
         eventually("it left, and queues again", async || {
@@ -381,9 +382,10 @@ async fn what_is_handed_over_is_held_no_longer_than_was_asked() {
 /// Two processes hand the lock back and forth. Each token is larger than the one before.
 #[tokio::test]
 async fn tokens_rise_from_hand_to_hand() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let other =
+            builder().layout(layout).on(Servers::single(node.server[0].url())).expect("a good URL");
         let fences = std::sync::Mutex::new(Vec::new());
         let hands = [&node.locker, &other, &node.locker, &other].map(|locker| async {
             for _ in 0..25 {
@@ -401,10 +403,10 @@ async fn tokens_rise_from_hand_to_hand() {
 /// A lock that replicas must confirm is not handed off, because a release waits for no replica.
 #[tokio::test]
 async fn who_needs_replicas_is_only_woken() {
-    for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
-        let other = builder().replicas(1).wire(wire);
-        let other = other.single(pair.node.server[0].url()).expect("a good URL");
+    for layout in LAYOUTS {
+        let Some(mut pair) = Pair::start(layout, LONG_LEASE).await else { return };
+        let other = builder().replicas(Replicas::AtLeast(1)).layout(layout);
+        let other = other.on(Servers::single(pair.node.server[0].url())).expect("a good URL");
         pair.waiting = Box::pin(other.lock("x").lease(LONG_LEASE).into_future());
         eventually("it left, and another is there", async || {
             tokio::select! {

@@ -4,11 +4,11 @@
 use std::future::IntoFuture as _;
 use std::time::Duration;
 
-use quorumlock::Wire;
+use quorumlock::Layout;
 use quorumlock_tests::{Plain, Proxy, eventually, waiters, within};
 
 use crate::members::{self, Sign, channel_of};
-use crate::{LONG_LEASE, Quorum, WIRES, is_asked, plain_quorum, slow_log};
+use crate::{LAYOUTS, LONG_LEASE, Quorum, is_asked, plain_quorum, slow_log};
 
 const NAME: &str = "invoice/7";
 /// A holder as Redisson writes it.
@@ -16,12 +16,12 @@ const ANOTHER: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:1";
 
 #[tokio::test]
 async fn a_turn_in_vain_goes_on_and_wakes_nobody() {
-    for wire in WIRES {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(quorum) = Quorum::start(3, layout).await else { return };
         let mut names = names();
         eventually("only at the gate", async || {
             let name = names.next()?;
-            is_queued_at_home_alone(&quorum, (wire, &name)).await.then_some(())
+            is_queued_at_home_alone(&quorum, (layout, &name)).await.then_some(())
         })
         .await;
     }
@@ -39,15 +39,15 @@ const IN_VAIN_WITHIN: Duration = Duration::from_secs(4);
 ///
 /// The nodes are far for the waiter. A client waits three times as long for a home node as one
 /// usually takes, so it awaits this home node on a loaded machine as well (PROTOCOL.md W7).
-async fn is_queued_at_home_alone(quorum: &Quorum, (wire, name): (Wire, &str)) -> bool {
+async fn is_queued_at_home_alone(quorum: &Quorum, (layout, name): (Layout, &str)) -> bool {
     let far = |node: usize| Proxy::delayed(quorum.servers[node].addr().expect("ours"), ONE_WAY);
     let ways = [0, 1, 2].map(far);
-    let locker = plain_quorum(wire, ways.each_ref().map(Proxy::url));
+    let locker = plain_quorum(layout, ways.each_ref().map(Proxy::url));
     let (_, plain) = quorum.clients();
     // It connects to the nodes and learns how long they take.
     within("free", locker.lock("first")).await.expect("granted").unlock().await.expect("held");
     for node in &plain {
-        held_by_another(node, (wire, name)).await;
+        held_by_another(node, (layout, name)).await;
     }
     let (gate, waiters) = (quorum.home(name).await, waiters(name));
     let at = &plain[gate];
@@ -62,7 +62,7 @@ async fn is_queued_at_home_alone(quorum: &Quorum, (wire, name): (Wire, &str)) ->
         return false;
     }
     let ours = members::all(at, &waiters).await.remove(0);
-    let behind = format!("next {}", members::kind_of(wire));
+    let behind = format!("next {}", members::kind_of(layout));
     let mut next = members::waiter(at, &waiters, &behind, members::LATE, Sign::NOW).await;
 
     // The waiter is notified while others hold the majority.
@@ -101,13 +101,13 @@ async fn is_queued_at_home_alone(quorum: &Quorum, (wire, name): (Wire, &str)) ->
 /// If the home node does not answer, a waiter queues at the other nodes, and gets the lock there.
 #[tokio::test]
 async fn without_a_gate_waiters_stand_at_the_other_nodes() {
-    for wire in WIRES {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(quorum) = Quorum::start(3, layout).await else { return };
         let (locker, plain) = quorum.clients();
         let gate = quorum.home(NAME).await;
         let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
         let mut waiting =
-            Box::pin(plain_quorum(wire, quorum.servers.urls()).lock(NAME).into_future());
+            Box::pin(plain_quorum(layout, quorum.servers.urls()).lock(NAME).into_future());
         tokio::select! {
             biased;
             answer = &mut waiting => panic!("it is held: {answer:?}"),
@@ -132,8 +132,8 @@ async fn without_a_gate_waiters_stand_at_the_other_nodes() {
 /// process may have ended when it is notified there.
 #[tokio::test]
 async fn a_caller_that_wins_without_the_home_node_leaves_its_queue() {
-    for wire in WIRES {
-        let Some((quorum, home)) = held_on_all(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some((quorum, home)) = held_on_all(layout).await else { return };
         let (locker, plain) = quorum.clients();
         let mut waiting = Box::pin(locker.lock(NAME).into_future());
         tokio::select! {
@@ -153,8 +153,8 @@ async fn a_caller_that_wins_without_the_home_node_leaves_its_queue() {
 /// others, which it did not ask to enqueue it again, and leaves their queues, too.
 #[tokio::test]
 async fn a_caller_that_wins_leaves_the_queues_of_earlier_attempts() {
-    for wire in WIRES {
-        let Some((quorum, home)) = held_on_all(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some((quorum, home)) = held_on_all(layout).await else { return };
         let (locker, plain) = quorum.clients();
         let others: Vec<_> = (0..3).filter(|node| *node != home).map(|node| &plain[node]).collect();
         let mut waiting = Box::pin(locker.lock(NAME).into_future());
@@ -191,10 +191,10 @@ async fn a_caller_that_wins_leaves_the_queues_of_earlier_attempts() {
 }
 
 /// A quorum on which another client holds the lock, and its home node.
-async fn held_on_all(wire: Wire) -> Option<(Quorum, usize)> {
-    let quorum = Quorum::start(3, wire).await?;
+async fn held_on_all(layout: Layout) -> Option<(Quorum, usize)> {
+    let quorum = Quorum::start(3, layout).await?;
     for node in &quorum.clients().1 {
-        held_by_another(node, (wire, NAME)).await;
+        held_by_another(node, (layout, NAME)).await;
     }
     let home = quorum.home(NAME).await;
     Some((quorum, home))
@@ -203,7 +203,7 @@ async fn held_on_all(wire: Wire) -> Option<(Quorum, usize)> {
 /// A waiter that cannot reach the home node queues at other nodes (PROTOCOL.md W9).
 #[tokio::test]
 async fn a_release_looks_for_waiters_at_all_nodes() {
-    let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
+    let Some(quorum) = Quorum::start(3, Layout::Redlock).await else { return };
     let (locker, plain) = quorum.clients();
     for node in &plain {
         let guard = within("free", locker.lock(NAME)).await.expect("granted");
@@ -217,14 +217,14 @@ async fn a_release_looks_for_waiters_at_all_nodes() {
 /// queue at one node.
 #[tokio::test]
 async fn waiters_stand_at_one_node_by_whatever_address_they_know_it() {
-    let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
+    let Some(quorum) = Quorum::start(3, Layout::Redlock).await else { return };
     let (locker, plain) = quorum.clients();
     let mut urls = quorum.servers.urls();
     urls.iter_mut().for_each(|url| *url = url.replace("127.0.0.1", "localhost"));
-    let by_name = plain_quorum(Wire::Redlock, urls);
+    let by_name = plain_quorum(Layout::Redlock, urls);
     for name in ["one", "two", "three", "four", "five"] {
         let guard = locker.lock(name).lease(LONG_LEASE).await.expect("free");
-        let ours = [plain_quorum(Wire::Redlock, quorum.servers.urls()), by_name.clone()];
+        let ours = [plain_quorum(Layout::Redlock, quorum.servers.urls()), by_name.clone()];
         // Either waiter may be first. Each releases the lock in its own task.
         let waiting = ours.map(|locker| {
             tokio::spawn(async move {
@@ -254,7 +254,7 @@ async fn waiters_stand_at_one_node_by_whatever_address_they_know_it() {
 /// first asks once more.
 #[tokio::test]
 async fn a_fresh_locker_takes_its_turn_at_the_gate_of_all() {
-    let Some(quorum) = Quorum::start(5, Wire::Redlock).await else { return };
+    let Some(quorum) = Quorum::start(5, Layout::Redlock).await else { return };
     let (holder, plain) = quorum.clients();
     for node in &plain {
         node.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
@@ -263,7 +263,7 @@ async fn a_fresh_locker_takes_its_turn_at_the_gate_of_all() {
     for name in names().take(24) {
         let gate = &plain[quorum.home(&name).await];
         let guard = holder.lock(&name).lease(LONG_LEASE).await.expect("free");
-        let fresh = plain_quorum(Wire::Redlock, quorum.servers.urls());
+        let fresh = plain_quorum(Layout::Redlock, quorum.servers.urls());
         let waiting = {
             let name = name.clone();
             tokio::spawn(async move { fresh.lock(&name).lease(LONG_LEASE).await })
@@ -297,9 +297,9 @@ fn names() -> impl Iterator<Item = String> {
     (1..).map(|number| format!("invoice/{number}"))
 }
 
-async fn held_by_another(node: &Plain, (wire, name): (Wire, &str)) {
-    match wire {
-        Wire::Redlock => {
+async fn held_by_another(node: &Plain, (layout, name): (Layout, &str)) {
+    match layout {
+        Layout::Redlock => {
             node.ask::<String>(&["SET", name, "another", "PX", "60000"]).await;
         }
         _ => {

@@ -4,11 +4,11 @@
 use std::collections::HashSet;
 use std::future::IntoFuture as _;
 
-use quorumlock::{Admission, FencingToken, Wire};
+use quorumlock::{Admission, FencingToken, Layout, Servers};
 use quorumlock_testbed::servers::{self, ServerOptions};
 use quorumlock_tests::{Plain, Proxy, Way, builder, eventually, mark_key, within};
 
-use crate::{LONG_LEASE, Node, Quorum, WIRES, last_of, slow_log};
+use crate::{LAYOUTS, LONG_LEASE, Node, Quorum, last_of, slow_log};
 
 /// Names and their form in keys: a name that contains a brace gets no braces around it.
 const NAMES: [(&str, &str); 5] = [
@@ -37,8 +37,8 @@ async fn a_mark_lies_in_the_slot_of_its_names() {
 
 #[tokio::test]
 async fn the_mark_is_the_last_token_of_its_slot_and_does_not_expire() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         for (name, _) in NAMES {
             let guard = locker.lock(name).lease(LONG_LEASE).await.expect("free");
@@ -64,11 +64,11 @@ async fn the_mark_is_the_last_token_of_its_slot_and_does_not_expire() {
 /// The old holder's token is then below the mark even before the next holder has its own.
 #[tokio::test]
 async fn a_forced_unlock_raises_the_mark() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
-        assert!(locker.force_unlock("x").await.expect("an answer"));
+        assert!(locker.mutex("x").force_unlock().await.expect("an answer"));
         let stored = plain.mark("x").await;
         assert!(stored > Some(guard.token().get()), "{stored:?} after {}", guard.token());
     }
@@ -77,24 +77,24 @@ async fn a_forced_unlock_raises_the_mark() {
 /// The network, a proxy or a driver may send any command twice (SAFETY.md H18).
 #[tokio::test]
 async fn a_command_that_arrives_twice_does_nothing_more() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.by_script(wire);
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let (locker, plain) = node.by_script(layout);
         plain.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         let acquire = commands(&plain, "EVALSHA").await.pop().expect("an acquisition");
         let kept = plain.mark("x").await;
         assert_eq!(kept, Some(last_of(guard.token())));
-        let holder = locker.holder("x").await.expect("an answer").expect("held");
+        let holder = locker.mutex("x").holder().await.expect("an answer").expect("held");
         let said = send::<Option<u64>>(&plain, &acquire).await;
         assert_eq!(said, kept, "it is held already, and a token is not accepted twice");
-        let again = locker.holder("x").await.expect("an answer").expect("held");
+        let again = locker.mutex("x").holder().await.expect("an answer").expect("held");
         assert_eq!((again.id, again.holds), (holder.id, 1));
         assert_eq!(plain.mark("x").await, kept);
 
         plain.ask::<String>(&["SLOWLOG", "RESET"]).await;
         guard.unlock().await.expect("held once, released once");
-        let release = commands(&plain, node.releases_by(wire).await).await;
+        let release = commands(&plain, node.releases_by(layout).await).await;
         let release = release.last().expect("a release").clone();
         assert!(!plain.exists("x").await);
         let next = locker.lock("x").lease(LONG_LEASE).await.expect("free");
@@ -110,17 +110,17 @@ async fn a_command_that_arrives_twice_does_nothing_more() {
 /// client proposes next.
 #[tokio::test]
 async fn a_token_that_others_were_given_is_not_confirmed() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for theirs_above in [FencingToken::BLOCK, 1_000 * FencingToken::BLOCK] {
-            let Some(quorum) = Quorum::start(3, wire).await else { return };
+            let Some(quorum) = Quorum::start(3, layout).await else { return };
             let (_, plain) = quorum.clients();
             let way = |node: usize| Proxy::to(quorum.servers[node].addr().expect("ours"));
             let (late, dead) = (way(0), way(1));
             dead.cut();
             let urls = [late.url(), dead.url(), quorum.servers[2].url().to_owned()];
             let by_script =
-                builder().label("").wire(wire).admission(Admission::Redlock).scripts_only(true);
-            let locker = by_script.quorum(urls).expect("good URLs");
+                builder().label("").layout(layout).admission(Admission::Redlock).scripts_only(true);
+            let locker = by_script.on(Servers::quorum(urls)).expect("good URLs");
             let before = locker.lock("connected").await.expect("free");
             // The last token of a block, an hour ahead of all clocks: the next proposal is the next
             // token above it.
@@ -162,20 +162,20 @@ async fn send<T: redis::FromRedisValue>(node: &Plain, command: &[String]) -> T {
 /// channels (decision 5).
 #[tokio::test]
 async fn the_release_of_a_redlock_lock_is_not_published() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     let channel = "redisson_lock__channel:{invoice/7}";
     let mut messages = plain.listen(channel).await;
     locker.lock("invoice/7").await.expect("free").unlock().await.expect("unlocked");
     let _forced = locker.lock("invoice/7").await.expect("free");
-    assert!(locker.force_unlock("invoice/7").await.expect("an answer"));
+    assert!(locker.mutex("invoice/7").force_unlock().await.expect("an answer"));
     plain.ask::<i64>(&["PUBLISH", channel, "the end"]).await;
     assert_eq!(messages.next().await, "the end");
 }
 
 #[tokio::test]
 async fn the_release_of_a_redisson_lock_is_published_once_as_0() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     for (name, tagged) in NAMES {
         let channel = format!("redisson_lock__channel:{tagged}");
@@ -184,7 +184,7 @@ async fn the_release_of_a_redisson_lock_is_published_once_as_0() {
         assert_eq!(messages.next().await, "0", "on {channel}");
 
         let forced = locker.lock(name).lease(LONG_LEASE).await.expect("free");
-        assert!(locker.force_unlock(name).await.expect("an answer"));
+        assert!(locker.mutex(name).force_unlock().await.expect("an answer"));
         assert_eq!(messages.next().await, "0", "forced, on {channel}");
         // Acquisitions publish nothing either.
         drop(forced);
@@ -198,7 +198,7 @@ async fn the_release_of_a_redisson_lock_is_published_once_as_0() {
 
 #[tokio::test]
 async fn renewal_and_expiry_publish_nothing() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     let channel = "redisson_lock__channel:{invoice/7}";
     let mut messages = plain.listen(channel).await;
@@ -214,11 +214,11 @@ async fn renewal_and_expiry_publish_nothing() {
 
 #[tokio::test]
 async fn a_quorum_writes_the_same_to_every_node() {
-    for wire in WIRES {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(quorum) = Quorum::start(3, layout).await else { return };
         let (locker, plain) = quorum.clients();
         let guard = locker.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
-        let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+        let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
         for node in &plain {
             // The acquisition does not wait for the slowest node's grant.
             let id = eventually("granted", async || id_on(node).await).await;
@@ -239,12 +239,12 @@ async fn id_on(node: &Plain) -> Option<String> {
 
 #[tokio::test]
 async fn single_mode_speaks_redisson_and_quorum_mode_redlock_unless_told_otherwise() {
-    let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
+    let Some(quorum) = Quorum::start(3, Layout::Redlock).await else { return };
     let (_, plain) = quorum.clients();
-    let single = builder().single(quorum.servers[0].url()).expect("a good URL");
+    let single = builder().on(Servers::single(quorum.servers[0].url())).expect("a good URL");
     let _one = single.lock("one").lease(LONG_LEASE).await.expect("free");
     assert_eq!(plain[0].ask::<String>(&["TYPE", "one"]).await, "hash");
-    let quorum = builder().quorum(quorum.servers.urls()).expect("good URLs");
+    let quorum = builder().on(Servers::quorum(quorum.servers.urls())).expect("good URLs");
     quorum.admit_nodes().await.expect("all answer");
     let _many = quorum.lock("many").lease(LONG_LEASE).await.expect("free");
     for node in &plain {

@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{FencingToken, Holder, Wire};
+use quorumlock::{FencingToken, Holder, Layout, Servers};
 use quorumlock_protocol::{
     Answer, Claim, Denial, EnqueueRequest, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest,
     Name, Node as _, Nonce, Precedence, QueuedAt, RemoteGrant, ReplySink, Subscription, Vote,
@@ -16,7 +16,7 @@ use quorumlock_tests::{builder, eventually, mark_key, within};
 
 use crate::direct::{acquire, ask, one_node};
 use crate::members::{self, Sign};
-use crate::{LONG_LEASE, Node, WIRES, last_of};
+use crate::{LAYOUTS, LONG_LEASE, Node, last_of};
 
 const WAITERS: &str = "quorumlock:waiters:{x}";
 
@@ -62,12 +62,12 @@ struct Lost {
 impl Lost {
     /// The name is held, and the first request is queued.
     async fn queued(
-        wire: Wire,
+        layout: Layout,
         (held, waits_for): (Claim, Claim),
         offer: HandoffOffer,
     ) -> Option<Self> {
-        let server = Node::start(wire).await?;
-        let (holder, waiter) = (one_node(&server, wire, None), one_node(&server, wire, None));
+        let server = Node::start(layout).await?;
+        let (holder, waiter) = (one_node(&server, layout, None), one_node(&server, layout, None));
         let queue = waiter.wait_queue().expect("a queue");
         let hears = |name: Name| queue.subscribe(&name, Arc::new(Deaf), 0);
         let subscribed = waits_for.subscribed_names().map(hears).collect();
@@ -94,14 +94,14 @@ impl Lost {
     /// As [`Lost::queued`]; then the name is handed off, and the waiter does not read it. Also returns who
     /// has the name.
     async fn handed(
-        wire: Wire,
+        layout: Layout,
         (held, waits_for): (Claim, Claim),
         offer: HandoffOffer,
     ) -> Option<(Self, Holder)> {
-        let this = Self::queued(wire, (held.clone(), waits_for), offer).await?;
+        let this = Self::queued(layout, (held.clone(), waits_for), offer).await?;
         this.release(&held, HELD).await;
         let holder = this.holder().await.expect("handed off");
-        assert!(holder.has(Nonce::from_u128(ASKED[0])), "{wire:?}: {holder:?}");
+        assert!(holder.has(Nonce::from_u128(ASKED[0])), "{layout:?}: {holder:?}");
         Some((this, holder))
     }
 
@@ -150,14 +150,14 @@ impl Lost {
 /// The hold stays, and the waiter gets a token of its own: the one that it proposes, or one above the mark.
 #[tokio::test]
 async fn the_next_request_learns_of_it_and_the_hold_stays() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for claims in claims() {
             for ahead in [-1, 1] {
-                let Some((lost, holder)) = Lost::handed(wire, claims.clone(), WITH_TOKEN).await
+                let Some((lost, holder)) = Lost::handed(layout, claims.clone(), WITH_TOKEN).await
                 else {
                     return;
                 };
-                let what = format!("{wire:?}: {claims:?}");
+                let what = format!("{layout:?}: {claims:?}");
                 let mark = lost.mark().await;
                 let proposed = mark.checked_add_signed(ahead * 320).expect("a token");
                 let (answer, handed) = lost.asks(1, 1, FencingToken::new(proposed)).await;
@@ -165,7 +165,7 @@ async fn the_next_request_learns_of_it_and_the_hold_stays() {
                 let token = if ahead > 0 { proposed } else { mark + FencingToken::BLOCK };
                 let expected = RemoteGrant {
                     nonce: Nonce::from_u128(ASKED[0]),
-                    fence: FencingToken::new(token),
+                    token: FencingToken::new(token),
                 };
                 assert_eq!(handed, [expected], "{what}");
                 assert_eq!(lost.mark().await, token, "{what}");
@@ -181,23 +181,23 @@ async fn the_next_request_learns_of_it_and_the_hold_stays() {
 /// The request between the two is never carried out, or its answer is lost, too.
 #[tokio::test]
 async fn a_request_names_all_that_may_have_the_name() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for claims in claims() {
             for answered in [false, true] {
-                let Some((lost, _)) = Lost::handed(wire, claims.clone(), WITH_TOKEN).await else {
+                let Some((lost, _)) = Lost::handed(layout, claims.clone(), WITH_TOKEN).await else {
                     return;
                 };
                 let (mut last, nonce) = (FencingToken::NONE, Nonce::from_u128(ASKED[0]));
                 if answered {
                     let (_, handed) = lost.asks(1, 1, FencingToken::new(lost.mark().await)).await;
-                    last = handed[0].fence;
+                    last = handed[0].token;
                 }
                 let (_, handed) = lost.asks(2, 2, FencingToken::new(lost.mark().await)).await;
-                let [RemoteGrant { nonce: taken, fence }] = handed[..] else {
-                    panic!("{wire:?}: {handed:?}");
+                let [RemoteGrant { nonce: taken, token }] = handed[..] else {
+                    panic!("{layout:?}: {handed:?}");
                 };
-                assert!(taken == nonce && fence > last, "{wire:?}: {claims:?}");
-                assert!(lost.holder().await.expect("held").has(nonce), "{wire:?}: {claims:?}");
+                assert!(taken == nonce && token > last, "{layout:?}: {claims:?}");
+                assert!(lost.holder().await.expect("held").has(nonce), "{layout:?}: {claims:?}");
             }
         }
     }
@@ -206,15 +206,15 @@ async fn a_request_names_all_that_may_have_the_name() {
 /// A waiter without tokens gets none.
 #[tokio::test]
 async fn without_tokens_it_is_taken_up_without_one() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         let offer = HandoffOffer { ttl: LONG_LEASE, fencing: false };
         let [lock, ..] = claims();
-        let Some((lost, _)) = Lost::handed(wire, lock, offer).await else { return };
+        let Some((lost, _)) = Lost::handed(layout, lock, offer).await else { return };
         let mark = lost.mark().await;
         let (_, handed) = lost.asks(1, 1, FencingToken::NONE).await;
         let nonce = Nonce::from_u128(ASKED[0]);
-        assert_eq!(handed, [RemoteGrant { nonce, fence: FencingToken::NONE }], "{wire:?}");
-        assert_eq!(lost.mark().await, mark, "{wire:?}: no token is used");
+        assert_eq!(handed, [RemoteGrant { nonce, token: FencingToken::NONE }], "{layout:?}");
+        assert_eq!(lost.mark().await, mark, "{layout:?}: no token is used");
     }
 }
 
@@ -222,10 +222,10 @@ async fn without_tokens_it_is_taken_up_without_one() {
 /// granted.
 #[tokio::test]
 async fn an_earlier_request_that_holds_nothing_changes_nothing() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for (held, waits_for) in claims() {
-            let what = format!("{wire:?}: {waits_for:?}");
-            let lost = Lost::queued(wire, (held.clone(), waits_for), WITH_TOKEN).await;
+            let what = format!("{layout:?}: {waits_for:?}");
+            let lost = Lost::queued(layout, (held.clone(), waits_for), WITH_TOKEN).await;
             let Some(lost) = lost else { return };
             let (plain, first) = (&lost.server.plain, members::all(&lost.server.plain, WAITERS));
             let first = first.await;
@@ -253,14 +253,14 @@ async fn an_earlier_request_that_holds_nothing_changes_nothing() {
 /// back; another one is.
 #[tokio::test]
 async fn a_message_behind_the_reply_takes_nothing_away() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for claims in claims() {
-            let Some((mut lost, _)) = Lost::handed(wire, claims.clone(), WITH_TOKEN).await else {
+            let Some((mut lost, _)) = Lost::handed(layout, claims.clone(), WITH_TOKEN).await else {
                 return;
             };
             let plain = lost.server.plain.clone();
             let (_, handed) = lost.asks(1, 1, FencingToken::new(lost.mark().await)).await;
-            assert_eq!(handed.len(), 1, "{wire:?}: {claims:?}");
+            assert_eq!(handed.len(), 1, "{layout:?}: {claims:?}");
             lost.subscribed.clear();
             let [channel] =
                 &plain.ask::<Vec<String>>(&["PUBSUB", "CHANNELS", "*handoff*"]).await[..]
@@ -276,17 +276,17 @@ async fn a_message_behind_the_reply_takes_nothing_away() {
             let message = format!("{has} 0 {told_as}");
             assert_eq!(plain.ask::<i64>(&["PUBLISH", channel, &message]).await, 1);
             // Of another name, for which the waiter did not ask: behind the first message.
-            let kind = members::kind_of(wire);
+            let kind = members::kind_of(layout);
             let stray = members::nonce(kind, 5);
-            match wire {
-                Wire::Redisson => plain.ask::<i64>(&["HSET", "y", &stray, "1"]).await,
-                Wire::Redlock => i64::from(plain.ask::<bool>(&["SET", "y", &stray]).await),
+            match layout {
+                Layout::Redisson => plain.ask::<i64>(&["HSET", "y", &stray, "1"]).await,
+                Layout::Redlock => i64::from(plain.ask::<bool>(&["SET", "y", &stray]).await),
             };
             let message = format!("{stray} 0 y");
             assert_eq!(plain.ask::<i64>(&["PUBLISH", channel, &message]).await, 1);
             eventually("given back", async || (!plain.exists("y").await).then_some(())).await;
             let holder = lost.holder().await.expect("held");
-            assert_eq!(holder.id, has, "{wire:?}: {claims:?}");
+            assert_eq!(holder.id, has, "{layout:?}: {claims:?}");
         }
     }
 }
@@ -295,12 +295,12 @@ async fn a_message_behind_the_reply_takes_nothing_away() {
 /// name. No poll helps it.
 #[tokio::test]
 async fn a_call_whose_subscription_breaks_has_what_it_was_handed() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         let dequeue = a_dequeue(&node).await;
         let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-        let other = builder().wire(wire).polls(false).single(node.server[0].url());
+        let other = builder().layout(layout).polls(false).on(Servers::single(node.server[0].url()));
         let waiting = other.expect("a good URL").lock("x").lease(LONG_LEASE);
         let waiting = tokio::spawn(waiting.into_future());
         let nonce = eventually("queued", async || {
@@ -319,15 +319,15 @@ async fn a_call_whose_subscription_breaks_has_what_it_was_handed() {
             assert_eq!(plain.ask::<String>(&command).await, "QUEUED");
         }
         let (freed, _, mark, killed): (i64, i64, u64, i64) = plain.ask(&["EXEC"]).await;
-        assert!(freed == 1 && killed >= 1, "{wire:?}");
-        let holder = locker.holder("x").await.expect("an answer").expect("handed off");
-        assert_eq!(holder.id, nonce, "{wire:?}");
+        assert!(freed == 1 && killed >= 1, "{layout:?}");
+        let holder = locker.mutex("x").holder().await.expect("an answer").expect("handed off");
+        assert_eq!(holder.id, nonce, "{layout:?}");
         let next = within("it asks", waiting).await.expect("no panic").expect("granted");
-        assert!(holder.has(next.nonce()), "{wire:?}: it asked anew");
-        assert!(next.token().get() > mark, "{wire:?}: the message came");
+        assert!(holder.has(next.nonce()), "{layout:?}: it asked anew");
+        assert!(next.token().get() > mark, "{layout:?}: the message came");
         drop(guard);
         next.unlock().await.expect("held");
-        assert!(!plain.exists("x").await, "{wire:?}");
+        assert!(!plain.exists("x").await, "{layout:?}");
     }
 }
 

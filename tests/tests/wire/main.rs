@@ -1,4 +1,4 @@
-//! The wire formats, byte for byte, read and written by a plain client. Other libraries depend on
+//! The layouts, byte for byte, read and written by a plain client. Other libraries depend on
 //! them; docs/decisions/ gives the reasons for each.
 
 mod bad_marks;
@@ -36,7 +36,7 @@ mod unfenced;
 
 use std::time::Duration;
 
-use quorumlock::{Admission, FencingToken, Locker, Wire};
+use quorumlock::{Admission, FencingToken, Layout, Locker};
 use quorumlock_core::{Environment, Lessor as _};
 use quorumlock_protocol::{Lane, Name, Settings};
 use quorumlock_redis::redis_nodes;
@@ -46,11 +46,11 @@ use quorumlock_tests::{Plain, builder};
 /// Longer than any test.
 const LONG_LEASE: Duration = Duration::from_secs(60);
 
-const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
+const LAYOUTS: [Layout; 2] = [Layout::Redisson, Layout::Redlock];
 
 /// One server with a locker and a plain client. The locker has no label: tests count keys and commands.
 struct Node {
-    wire: Wire,
+    layout: Layout,
     server: Servers,
     locker: Locker,
     plain: Plain,
@@ -58,11 +58,15 @@ struct Node {
 
 impl Node {
     /// `None` if there is no server here.
-    async fn start(wire: Wire) -> Option<Self> {
+    async fn start(layout: Layout) -> Option<Self> {
         let server = servers::for_test(1, &ServerOptions::default())?;
-        let locker = builder().label("").wire(wire).single(server[0].url()).expect("a good URL");
+        let locker = builder()
+            .label("")
+            .layout(layout)
+            .on(quorumlock::Servers::single(server[0].url()))
+            .expect("a good URL");
         let plain = Plain::to(server[0].url()).await;
-        Some(Self { wire, server, locker, plain })
+        Some(Self { layout, server, locker, plain })
     }
 
     fn clients(&self) -> (Locker, Plain) {
@@ -70,9 +74,10 @@ impl Node {
     }
 
     /// Like [`Node::clients`], with a locker that takes every lock by script.
-    fn by_script(&self, wire: Wire) -> (Locker, Plain) {
-        let builder = builder().label("").wire(wire).scripts_only(true);
-        let locker = builder.single(self.server[0].url()).expect("a good URL");
+    fn by_script(&self, layout: Layout) -> (Locker, Plain) {
+        let builder = builder().label("").layout(layout).scripts_only(true);
+        let locker =
+            builder.on(quorumlock::Servers::single(self.server[0].url())).expect("a good URL");
         (locker, self.plain.clone())
     }
 
@@ -86,8 +91,8 @@ impl Node {
 
     /// The first command of a release without waiters. Redlock's layout needs a script before
     /// Valkey 9.
-    async fn releases_by(&self, wire: Wire) -> &'static str {
-        if wire == Wire::Redisson {
+    async fn releases_by(&self, layout: Layout) -> &'static str {
+        if layout == Layout::Redisson {
             return "HDEL";
         }
         if deletes_if_equal(&self.plain).await { "DELIFEQ" } else { "EVALSHA" }
@@ -103,9 +108,9 @@ struct Quorum {
 
 impl Quorum {
     /// `None` if there is no server here.
-    async fn start(nodes: usize, wire: Wire) -> Option<Self> {
+    async fn start(nodes: usize, layout: Layout) -> Option<Self> {
         let servers = servers::for_test(nodes, &ServerOptions::default())?;
-        let locker = plain_quorum(wire, servers.urls());
+        let locker = plain_quorum(layout, servers.urls());
         let mut plain = Vec::new();
         for url in servers.urls() {
             plain.push(Plain::to(&url).await);
@@ -121,7 +126,7 @@ impl Quorum {
     async fn home(&self, name: &str) -> usize {
         let (urls, world) = (self.servers.urls(), Environment::default());
         let settings = Settings::default();
-        let nodes = redis_nodes(&urls, Wire::Redlock, None, &settings, &world.clock);
+        let nodes = redis_nodes(&urls, Layout::Redlock, None, &settings, &world.clock);
         let nodes = nodes.expect("good URLs");
         let quorum = quorumlock_quorum::Quorum::new(nodes, world.clock, settings.answer_timeout);
         let quorum = quorum.expect("some nodes");
@@ -144,9 +149,9 @@ async fn deletes_if_equal(node: &Plain) -> bool {
 }
 
 /// A locker without admission, as other libraries lock.
-fn plain_quorum(wire: Wire, urls: impl Into<Vec<String>>) -> Locker {
-    let builder = builder().label("").wire(wire).admission(Admission::Redlock);
-    builder.quorum(urls.into()).expect("good URLs")
+fn plain_quorum(layout: Layout, urls: impl Into<Vec<String>>) -> Locker {
+    let builder = builder().label("").layout(layout).admission(Admission::Redlock);
+    builder.on(quorumlock::Servers::quorum(urls.into())).expect("good URLs")
 }
 
 /// The last token of the block that begins with `first`: the mark that the nodes have accepted.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock::{FencingToken, Locker, Wire};
-use quorumlock_core::{Entropy, Environment, Single};
+use quorumlock::{FencingToken, Layout, Locker, Servers};
+use quorumlock_core::{Entropy, Environment, Single, kind};
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, EnqueueRequest, Hints, Incarnation, Lane, LeaseRequest, Name,
-    Node as _, Nonce, Precedence, QueuedAt, ReplySink, Settings, Vote, WaitEvent, WaitQueue as _,
+    Acceptance, Answer, Claim, Denial, EnqueueRequest, Hints, Incarnation, Lane, LeaseRequest,
+    Name, Node as _, Nonce, Precedence, QueuedAt, ReplySink, Settings, Vote, WaitEvent,
+    WaitQueue as _,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
@@ -19,7 +20,7 @@ use quorumlock_watchdog::Clock;
 
 use crate::direct::{self, ask, one_node};
 use crate::members::{self, Sign};
-use crate::{LONG_LEASE, Node, Quorum, WIRES, last_of, plain_quorum};
+use crate::{LAYOUTS, LONG_LEASE, Node, Quorum, last_of, plain_quorum};
 
 const HOUR: u64 = 3_600_000_000;
 
@@ -51,27 +52,27 @@ async fn a_fresh_name_takes_one_transaction_and_leaves_the_mark_of_its_slot() {
     if scripts_only() {
         return;
     }
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         within("connected", locker.ping()).await.expect("an answer");
         let names: Vec<_> = (0..5).map(|i| format!("fresh/{i}")).collect();
         for name in &names {
             let (scripts, transactions) = (node.calls("evalsha").await, node.calls("exec").await);
             let guard = within("free", locker.lock(name).lease(LONG_LEASE)).await.expect("granted");
-            assert_eq!(node.calls("evalsha").await, scripts, "{wire:?}");
-            assert_eq!(node.calls("exec").await, transactions + 1, "{wire:?}");
+            assert_eq!(node.calls("evalsha").await, scripts, "{layout:?}");
+            assert_eq!(node.calls("exec").await, transactions + 1, "{layout:?}");
             assert_eq!(plain.mark(name).await, Some(last_of(guard.token())));
             guard.unlock().await.expect("held");
         }
-        assert_eq!(keys(&plain).await, marks(&names), "{wire:?}");
+        assert_eq!(keys(&plain).await, marks(&names), "{layout:?}");
     }
 }
 
 #[tokio::test]
 async fn thousands_of_names_leave_no_more_than_the_marks_of_their_slots() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         let mut names: Vec<_> = (0..2_000).map(|i| format!("invoice/{i}")).collect();
         // All of these names are in one slot.
@@ -83,7 +84,7 @@ async fn thousands_of_names_leave_no_more_than_the_marks_of_their_slots() {
             }
         }
         let left = keys(&plain).await;
-        assert_eq!(left, marks(&names), "{wire:?}");
+        assert_eq!(left, marks(&names), "{layout:?}");
         assert!(left.len() <= 2_001, "{}", left.len());
         for key in left.iter().take(10) {
             assert_eq!(plain.pttl(key).await, -1, "marks do not expire");
@@ -95,17 +96,17 @@ async fn thousands_of_names_leave_no_more_than_the_marks_of_their_slots() {
 /// ahead, and the first raise then asks for it.
 #[tokio::test]
 async fn a_mark_ahead_of_our_clock_costs_a_raise_and_is_remembered() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for (scripts, first, next) in [(true, 2, 1), (false, 2, 0)] {
-            let Some(node) = Node::start(wire).await else { return };
-            let locker = builder().label("").wire(wire).scripts_only(scripts);
-            let locker = locker.single(node.server[0].url()).expect("a good URL");
+            let Some(node) = Node::start(layout).await else { return };
+            let locker = builder().label("").layout(layout).scripts_only(scripts);
+            let locker = locker.on(Servers::single(node.server[0].url())).expect("a good URL");
             let ahead = time(&node.plain).await + HOUR;
             node.plain.set_mark("x", ahead).await;
             within("connected", locker.ping()).await.expect("an answer");
             let before = node.calls("evalsha").await;
             let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-            assert_eq!(node.calls("evalsha").await, before + first, "{wire:?}");
+            assert_eq!(node.calls("evalsha").await, before + first, "{layout:?}");
             assert!(guard.token().get() > ahead);
             assert_eq!(node.plain.mark("x").await, Some(last_of(guard.token())));
             let last = last_of(guard.token());
@@ -113,7 +114,7 @@ async fn a_mark_ahead_of_our_clock_costs_a_raise_and_is_remembered() {
 
             let before = node.calls("evalsha").await;
             let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-            assert_eq!(node.calls("evalsha").await, before + next, "{wire:?}");
+            assert_eq!(node.calls("evalsha").await, before + next, "{layout:?}");
             assert!(guard.token().get() > last);
         }
     }
@@ -121,12 +122,12 @@ async fn a_mark_ahead_of_our_clock_costs_a_raise_and_is_remembered() {
 
 #[tokio::test]
 async fn on_a_quorum_enough_nodes_accept_the_same_token_wherever_marks_are_ahead() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for ahead in 1..=3 {
-            let Some(quorum) = Quorum::start(3, wire).await else { return };
-            let locker = builder().label("").wire(wire).scripts_only(true);
+            let Some(quorum) = Quorum::start(3, layout).await else { return };
+            let locker = builder().label("").layout(layout).scripts_only(true);
             let locker = locker.admission(quorumlock::Admission::Redlock);
-            let locker = locker.quorum(quorum.servers.urls()).expect("good URLs");
+            let locker = locker.on(Servers::quorum(quorum.servers.urls())).expect("good URLs");
             // Afterwards all nodes are verified and have been asked.
             take(&locker, "another").await;
             let mark = time(&quorum.plain[0]).await + HOUR;
@@ -136,15 +137,15 @@ async fn on_a_quorum_enough_nodes_accept_the_same_token_wherever_marks_are_ahead
             let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
             // One node of three may have a lower mark.
             let passed = guard.token().get() > mark;
-            assert!(passed || ahead == 1, "{wire:?}: {} at {mark}", guard.token());
+            assert!(passed || ahead == 1, "{layout:?}: {} at {mark}", guard.token());
             let mut accepted = 0;
             for node in &quorum.plain {
                 accepted += usize::from(node.mark("x").await == Some(last_of(guard.token())));
             }
-            assert!(accepted >= 2, "{wire:?}: {accepted} of three nodes have accepted it");
+            assert!(accepted >= 2, "{layout:?}: {accepted} of three nodes have accepted it");
             let last = last_of(guard.token());
             guard.unlock().await.expect("held");
-            assert!(take(&locker, "x").await > last, "{wire:?}");
+            assert!(take(&locker, "x").await > last, "{layout:?}");
         }
     }
 }
@@ -186,10 +187,10 @@ const NOW: u64 = 1_800_000_000_000_000;
 
 #[tokio::test]
 async fn a_token_is_accepted_from_below_only() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for by_script in [true, false] {
-            let Some(server) = Node::start(wire).await else { return };
-            let (node, plain) = (one_node(&server, wire, None), &server.plain);
+            let Some(server) = Node::start(layout).await else { return };
+            let (node, plain) = (one_node(&server, layout, None), &server.plain);
             let mark = token(NOW);
             for (proposed, is_above) in [
                 (token(NOW - 1_000), false),
@@ -205,7 +206,7 @@ async fn a_token_is_accepted_from_below_only() {
                         assert!(if by_script { shown == mark } else { shown >= proposed });
                         assert_eq!(stored, Some(mark.get()), "a mark only rises");
                     }
-                    other => panic!("{wire:?}, by script {by_script}, {proposed}: {other:?}"),
+                    other => panic!("{layout:?}, by script {by_script}, {proposed}: {other:?}"),
                 }
                 plain.ask::<i64>(&["DEL", "x", name().mark_key()]).await;
             }
@@ -215,13 +216,17 @@ async fn a_token_is_accepted_from_below_only() {
 
 #[tokio::test]
 async fn a_raise_is_accepted_from_below_and_only_while_held() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
-        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
+        let (node, plain) = (one_node(&server, layout, None), &server.plain);
         assert_eq!(accepted(&acquire(&node, 7, token(NOW), true).await), Acceptance::Accepted);
         let (mark, above) = (token(NOW), token(NOW + 320));
         let behind = Answer::Yes(Acceptance::Behind(mark));
-        assert_eq!(raise(&node, 7, mark).await, behind, "{wire:?}: what is equal may be another's");
+        assert_eq!(
+            raise(&node, 7, mark).await,
+            behind,
+            "{layout:?}: what is equal may be another's"
+        );
         assert_eq!(raise(&node, 7, token(NOW - 1_000)).await, behind);
         assert_eq!(plain.mark("x").await, Some(mark.get()));
         assert_eq!(raise(&node, 7, above).await, Answer::Yes(Acceptance::Accepted));
@@ -229,10 +234,10 @@ async fn a_raise_is_accepted_from_below_and_only_while_held() {
 
         let gone = Answer::No(Denial::Gone);
         let higher = token(NOW + 640);
-        assert_eq!(raise(&node, 8, higher).await, gone, "{wire:?}: another holds it");
+        assert_eq!(raise(&node, 8, higher).await, gone, "{layout:?}: another holds it");
         plain.ask::<i64>(&["DEL", "x"]).await;
-        assert_eq!(raise(&node, 7, higher).await, gone, "{wire:?}: nobody holds it");
-        assert_eq!(plain.mark("x").await, Some(above.get()), "{wire:?}: it moved for nobody");
+        assert_eq!(raise(&node, 7, higher).await, gone, "{layout:?}: nobody holds it");
+        assert_eq!(plain.mark("x").await, Some(above.get()), "{layout:?}: it moved for nobody");
         assert_eq!(
             accepted(&acquire(&node, 8, token(NOW + 960), true).await),
             Acceptance::Accepted
@@ -245,22 +250,26 @@ async fn a_raise_is_accepted_from_below_and_only_while_held() {
 /// next token is above it.
 #[tokio::test]
 async fn what_a_node_holds_again_has_its_token_there_too() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
-        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
+        let (node, plain) = (one_node(&server, layout, None), &server.plain);
         for (proposed, mark) in [(NOW, NOW), (NOW + 320, NOW + 320), (NOW - 320, NOW + 320)] {
             let again =
                 ask(|to| node.regrant(&lease_request(7), token(proposed), Lane::Watchdog, to))
                     .await;
-            assert!(matches!(again, Answer::Yes(_)), "{wire:?}: {again:?}");
-            assert_eq!(plain.mark("x").await, Some(token(mark).get()), "{wire:?}");
+            assert!(matches!(again, Answer::Yes(_)), "{layout:?}: {again:?}");
+            assert_eq!(plain.mark("x").await, Some(token(mark).get()), "{layout:?}");
             plain.ask::<i64>(&["DEL", "x"]).await;
         }
         acquire(&node, 8, token(NOW + 640), true).await;
         let denied =
             ask(|to| node.regrant(&lease_request(7), token(NOW + 960), Lane::Watchdog, to)).await;
         assert!(matches!(denied, Answer::No(Denial::Busy(_))), "{denied:?}");
-        assert_eq!(plain.mark("x").await, Some(token(NOW + 640).get()), "{wire:?}: it is refused");
+        assert_eq!(
+            plain.mark("x").await,
+            Some(token(NOW + 640).get()),
+            "{layout:?}: it is refused"
+        );
     }
 }
 
@@ -268,19 +277,19 @@ async fn what_a_node_holds_again_has_its_token_there_too() {
 /// trips.
 #[tokio::test]
 async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
-        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
+        let (node, plain) = (one_node(&server, layout, None), &server.plain);
         let mark = token(NOW);
         acquire(&node, 7, mark, true).await;
         let later = token(NOW + 3_200);
         let refused = acquire(&node, 8, later, true).await;
         assert!(matches!(refused, Answer::No(Denial::Busy(_))), "{refused:?}");
-        assert_eq!(plain.mark("x").await, Some(mark.get()), "{wire:?}: another holds it");
+        assert_eq!(plain.mark("x").await, Some(mark.get()), "{layout:?}: another holds it");
 
         // The name is free, and other waiters are ahead of the caller.
         let _listening = node.subscribe(&name(), Arc::new(IgnoresEvents), 0);
-        let another = format!("another {}", members::kind_of(wire));
+        let another = format!("another {}", members::kind_of(layout));
         members::add(plain, "quorumlock:waiters:{x}", &another, 1, Sign::NOW).await;
         let in_line = EnqueueRequest {
             waited: Duration::ZERO,
@@ -299,7 +308,7 @@ async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
             matches!(answer, Answer::No(Denial::Busy(_))).then_some(())
         })
         .await;
-        assert_eq!(plain.mark("x").await, Some(mark.get()), "{wire:?}: it is left to others");
+        assert_eq!(plain.mark("x").await, Some(mark.get()), "{layout:?}: it is left to others");
     }
 }
 
@@ -313,12 +322,15 @@ impl ReplySink<WaitEvent> for IgnoresEvents {
 /// Many clients wait for a held name and ask again and again: the mark stays that of the holder.
 #[tokio::test]
 async fn those_who_wait_leave_the_mark_where_it_is() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let waits = || {
-            let other =
-                builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
+            let other = builder()
+                .label("")
+                .layout(layout)
+                .on(Servers::single(node.server[0].url()))
+                .expect("a good URL");
             let lock = other.lock("x").lease(LONG_LEASE);
             tokio::spawn(async move { lock.await.expect("granted").unlock().await })
         };
@@ -345,7 +357,7 @@ async fn those_who_wait_leave_the_mark_where_it_is() {
             (node.calls("evalsha").await >= asked + 4).then_some(())
         })
         .await;
-        assert_eq!(node.plain.mark("x").await, Some(mark), "{wire:?}");
+        assert_eq!(node.plain.mark("x").await, Some(mark), "{layout:?}");
         guard.unlock().await.expect("held");
         for waiter in waiting {
             within("its turn", waiter).await.expect("no panic").expect("held");
@@ -355,14 +367,14 @@ async fn those_who_wait_leave_the_mark_where_it_is() {
 
 #[tokio::test]
 async fn tokens_of_several_lockers_rise_and_blocks_do_not_overlap() {
-    for wire in WIRES {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
-        let lockers = [(); 3].map(|()| plain_quorum(wire, quorum.servers.urls()));
+    for layout in LAYOUTS {
+        let Some(quorum) = Quorum::start(3, layout).await else { return };
+        let lockers = [(); 3].map(|()| plain_quorum(layout, quorum.servers.urls()));
         let mut last = 0;
         for i in 0..60 {
             let locker = &lockers[i % lockers.len()];
             let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-            assert!(guard.token().get() > last, "{wire:?}: {} after {last}", guard.token());
+            assert!(guard.token().get() > last, "{layout:?}: {} after {last}", guard.token());
             assert_eq!(guard.token().get() % FencingToken::BLOCK, 0, "the first of its block");
             last = last_of(guard.token());
             guard.unlock().await.expect("held");
@@ -373,22 +385,25 @@ async fn tokens_of_several_lockers_rise_and_blocks_do_not_overlap() {
 /// Any two names may share a slot.
 #[tokio::test]
 async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let other =
-            builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let other = builder()
+            .label("")
+            .layout(layout)
+            .on(Servers::single(node.server[0].url()))
+            .expect("a good URL");
         let mut last = 0;
         for _ in 0..20 {
             for (locker, name) in [(&node.locker, "x"), (&other, "{x}"), (&other, "x")] {
                 let next = take(locker, name).await;
                 assert!(
                     next >= last + FencingToken::BLOCK,
-                    "{wire:?}: {name}: {next} after {last}"
+                    "{layout:?}: {name}: {next} after {last}"
                 );
                 last = next;
             }
         }
-        assert_eq!(keys(&node.plain).await, marks([&"x".to_owned()]), "{wire:?}");
+        assert_eq!(keys(&node.plain).await, marks([&"x".to_owned()]), "{layout:?}");
 
         // All run at once, so that the requests cross on the way.
         let twenty = async |locker: &Locker, name: &str| {
@@ -397,7 +412,7 @@ async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
                 let next = take(locker, name).await;
                 assert!(
                     next >= before + FencingToken::BLOCK,
-                    "{wire:?}: {name}: {next} after {before}"
+                    "{layout:?}: {name}: {next} after {before}"
                 );
                 before = next;
             }
@@ -409,23 +424,29 @@ async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
 /// The old holder's token is below the mark even before the next holder has its own.
 #[tokio::test]
 async fn a_name_that_was_taken_away_is_granted_with_a_larger_token() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let other =
-            builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let other = builder()
+            .label("")
+            .layout(layout)
+            .on(Servers::single(node.server[0].url()))
+            .expect("a good URL");
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let last = last_of(guard.token());
-        assert!(other.force_unlock("x").await.expect("an answer"));
+        assert!(other.mutex("x").force_unlock().await.expect("an answer"));
         let mark = node.plain.mark("x").await.expect("a mark");
         assert_eq!(mark, last + FencingToken::BLOCK);
         let next = within("free", other.lock("x").lease(LONG_LEASE)).await.expect("granted");
         assert!(next.token().get() > mark, "{} at {mark}", next.token());
         // Without a mark there is nothing to raise.
         node.plain.ask::<i64>(&["DEL", name().mark_key()]).await;
-        assert!(other.force_unlock("x").await.expect("an answer"));
+        assert!(other.mutex("x").force_unlock().await.expect("an answer"));
         assert_eq!(node.plain.mark("x").await, None);
-        let third =
-            builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
+        let third = builder()
+            .label("")
+            .layout(layout)
+            .on(Servers::single(node.server[0].url()))
+            .expect("a good URL");
         assert!(take(&third, "x").await > last_of(next.token()));
     }
 }
@@ -434,12 +455,12 @@ async fn a_name_that_was_taken_away_is_granted_with_a_larger_token() {
 #[tokio::test]
 async fn redissons_own_token_is_left_alone() {
     const THEIRS: &str = "redisson_lock_token:{x}";
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     plain.ask::<String>(&["SET", THEIRS, "832"]).await;
     take(&locker, "x").await;
     let _guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
-    assert!(locker.force_unlock("x").await.expect("an answer"));
+    assert!(locker.mutex("x").force_unlock().await.expect("an answer"));
     assert_eq!(plain.ask::<u64>(&["INCR", THEIRS]).await, 833);
     assert_eq!(plain.pttl(THEIRS).await, -1);
 }
@@ -448,13 +469,13 @@ async fn redissons_own_token_is_left_alone() {
 #[tokio::test]
 async fn a_client_whose_clock_is_off_by_an_hour_proposes_by_the_servers_clock() {
     for (ahead, behind) in [(2 * HOUR, 0), (0, 2 * HOUR)] {
-        let Some(server) = Node::start(Wire::Redlock).await else { return };
+        let Some(server) = Node::start(Layout::Redlock).await else { return };
         let system = Clock::system();
         let wall = move || Duration::from_micros(system.wall_micros() + ahead - behind);
         let clock = Clock::given(wall);
         let settings = Settings::default();
         let urls = [server.server[0].url()];
-        let nodes = quorumlock_redis::redis_nodes(&urls, Wire::Redlock, None, &settings, &clock);
+        let nodes = quorumlock_redis::redis_nodes(&urls, Layout::Redlock, None, &settings, &clock);
         let node = nodes.expect("a good URL").pop().expect("one");
         let lessor = Single::new(node, clock.clone(), settings.answer_timeout);
         let world =
@@ -462,9 +483,14 @@ async fn a_client_whose_clock_is_off_by_an_hour_proposes_by_the_servers_clock() 
         let locker = quorumlock_core::Locker::with_lessor(Arc::new(lessor), settings, world);
         let locker = locker.expect("a good configuration");
         // The client learns the time when it connects.
-        drop(within("an answer", locker.holder("x")).await.expect("an answer"));
+        drop(
+            within("an answer", locker.holders([Claim::from(Name::new("x").expect("a name"))]))
+                .await
+                .expect("an answer"),
+        );
         let before = time(&server.plain).await;
-        let guard = within("free", locker.lock("x")).await.expect("granted");
+        let guard =
+            within("free", locker.lock::<kind::Lock>(Claim::lock(["x"]))).await.expect("granted");
         let (fence, after) = (guard.token().get(), time(&server.plain).await);
         assert!(
             before < fence + HOUR / 60 && fence < after + HOUR / 60,

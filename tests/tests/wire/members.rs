@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::Wire;
+use quorumlock::Layout;
 use quorumlock_tests::{Channel, Plain};
 
 /// Waiters are ordered by steps of so many microseconds.
@@ -13,10 +13,10 @@ const SLOT: u64 = 500_000;
 const SLOTS: u64 = 1_024;
 
 /// What a waiter for a lock of this layout asks for.
-pub(crate) fn kind_of(wire: Wire) -> &'static str {
-    match wire {
-        Wire::Redisson => "hash",
-        Wire::Redlock => "string",
+pub(crate) fn kind_of(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Redisson => "hash",
+        Layout::Redlock => "string",
     }
 }
 

@@ -3,11 +3,11 @@
 use std::future::IntoFuture as _;
 use std::pin::Pin;
 
-use quorumlock::{Error, Guard, Locker, Wire};
+use quorumlock::{Error, Guard, Layout, Locker, Servers};
 use quorumlock_protocol::Name;
 use quorumlock_tests::{Plain, builder, eventually, mark_key, within};
 
-use crate::{LONG_LEASE, Node, Quorum, WIRES};
+use crate::{LAYOUTS, LONG_LEASE, Node, Quorum};
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
@@ -34,8 +34,8 @@ fn unusual_names() -> Vec<String> {
     names
 }
 
-fn another(node: &Node, wire: Wire) -> Locker {
-    builder().wire(wire).single(node.server[0].url()).expect("a good URL")
+fn another(node: &Node, layout: Layout) -> Locker {
+    builder().layout(layout).on(Servers::single(node.server[0].url())).expect("a good URL")
 }
 
 async fn queue(plain: &Plain, name: &str) -> Vec<String> {
@@ -59,12 +59,12 @@ async fn waits(plain: &Plain, locker: &Locker, name: &str) -> Waiting {
 
 #[tokio::test]
 async fn a_release_of_a_name_is_no_business_of_those_who_wait_for_one_that_looks_like_it() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for (name, like) in [("x", "{x}"), ("{x}", "x"), ("raw:{x}", "{x}")] {
-            let Some(node) = Node::start(wire).await else { return };
+            let Some(node) = Node::start(layout).await else { return };
             let (locker, plain) = node.clients();
             let held = locker.lock(like).lease(LONG_LEASE).await.expect("free");
-            let others = [another(&node, wire), another(&node, wire)];
+            let others = [another(&node, layout), another(&node, layout)];
             let first = waits(&plain, &others[0], like).await;
             let second = waits(&plain, &others[1], like).await;
             let stood = queue(&plain, like).await;
@@ -72,10 +72,10 @@ async fn a_release_of_a_name_is_no_business_of_those_who_wait_for_one_that_looks
                 let guard =
                     within("free", locker.lock(name).lease(LONG_LEASE)).await.expect("free");
                 guard.unlock().await.expect("held");
-                let holder = locker.holder(name).await.expect("an answer");
-                assert!(holder.is_none(), "{wire:?}: {name} was handed to who waits for {like}");
+                let holder = locker.mutex(name).holder().await.expect("an answer");
+                assert!(holder.is_none(), "{layout:?}: {name} was handed to who waits for {like}");
             }
-            assert_eq!(queue(&plain, like).await, stood, "{wire:?}: nobody lost its place");
+            assert_eq!(queue(&plain, like).await, stood, "{layout:?}: nobody lost its place");
             held.unlock().await.expect("held");
             for waiting in [first, second] {
                 let guard = within("its turn", waiting).await.expect("granted");
@@ -88,10 +88,10 @@ async fn a_release_of_a_name_is_no_business_of_those_who_wait_for_one_that_looks
 /// `x` and `{x}` share Redisson's channel. A message there makes a waiter poll, and nothing else.
 #[tokio::test]
 async fn who_is_woken_by_a_release_of_a_name_like_its_own_keeps_its_place() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     let held = locker.lock("x").lease(LONG_LEASE).await.expect("free");
-    let other = another(&node, Wire::Redisson);
+    let other = another(&node, Layout::Redisson);
     let waiting = tokio::spawn(other.lock("x").lease(LONG_LEASE).into_future());
     listens(&plain, 1).await;
     locker.lock("{x}").lease(LONG_LEASE).await.expect("free").unlock().await.expect("held");
@@ -112,13 +112,13 @@ async fn who_is_woken_by_a_release_of_a_name_like_its_own_keeps_its_place() {
 /// channel.
 #[tokio::test]
 async fn names_that_share_a_channel_are_both_heard_on_it() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     let held = [
         locker.lock("x").lease(LONG_LEASE).await.expect("free"),
         locker.lock("{x}").lease(LONG_LEASE).await.expect("free"),
     ];
-    let other = another(&node, Wire::Redisson);
+    let other = another(&node, Layout::Redisson);
     let waiting =
         ["x", "{x}"].map(|name| tokio::spawn(other.lock(name).lease(LONG_LEASE).into_future()));
     listens(&plain, 1).await;
@@ -146,17 +146,18 @@ async fn listens(plain: &Plain, many: i64) {
 
 #[tokio::test]
 async fn every_byte_of_a_name_arrives_when_it_is_handed_over() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
-        let other = another(&node, wire);
+        let other = another(&node, layout);
         for name in unusual_names() {
             let held = locker.lock(&name).lease(LONG_LEASE).await.expect("free");
             let mut waiting = waits(&plain, &other, &name).await;
             held.unlock().await.expect("held");
-            let holder = locker.holder(&name).await.expect("an answer").expect("handed over");
+            let holder =
+                locker.mutex(&name).holder().await.expect("an answer").expect("handed over");
             let guard = within("heard", &mut waiting).await.expect("granted");
-            assert!(holder.has(guard.nonce()), "{wire:?}: {name:?} was asked for anew");
+            assert!(holder.has(guard.nonce()), "{layout:?}: {name:?} was asked for anew");
             guard.unlock().await.expect("held");
         }
     }
@@ -164,10 +165,11 @@ async fn every_byte_of_a_name_arrives_when_it_is_handed_over() {
 
 #[tokio::test]
 async fn every_byte_of_a_name_arrives_when_a_waiter_is_woken() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other =
+            builder().layout(layout).on(Servers::single(node.server[0].url())).expect("a good URL");
         for name in unusual_names() {
             let held = locker.lock(&name).lease(LONG_LEASE).await.expect("free");
             let waiting = waits(&plain, &other, &name).await;
@@ -177,7 +179,7 @@ async fn every_byte_of_a_name_arrives_when_a_waiter_is_woken() {
             plain.ask::<i64>(&["DEL", mark_key(&name)]).await;
             let mut told = plain.listen(&format!("quorumlock:wake:{waiter}")).await;
             held.unlock().await.expect("held");
-            assert_eq!(told.next().await, name, "{wire:?}");
+            assert_eq!(told.next().await, name, "{layout:?}");
             within("woken", waiting).await.expect("granted").unlock().await.expect("held");
         }
     }
@@ -185,26 +187,27 @@ async fn every_byte_of_a_name_arrives_when_a_waiter_is_woken() {
 
 #[tokio::test]
 async fn every_byte_of_a_name_is_locked_with_and_without_scripts() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let Some(quorum) = Quorum::start(3, layout).await else { return };
         for name in unusual_names() {
             let key = Name::new(&name).expect("a good name");
             for locker in [&node.locker, &quorum.locker] {
                 let mut last = quorumlock::FencingToken::NONE;
                 for _ in 0..3 {
                     let guard = locker.lock(&name).lease(LONG_LEASE).await.expect("free");
-                    assert!(guard.token() > last, "{wire:?}: {name:?}");
+                    assert!(guard.token() > last, "{layout:?}: {name:?}");
                     last = guard.token();
-                    let holder = locker.holder(&name).await.expect("an answer").expect("held");
-                    assert!(holder.has(guard.nonce()), "{wire:?}: {name:?}");
+                    let holder =
+                        locker.mutex(&name).holder().await.expect("an answer").expect("held");
+                    assert!(holder.has(guard.nonce()), "{layout:?}: {name:?}");
                     guard.unlock().await.expect("held");
                 }
             }
             assert!(node.plain.exists(key.mark_key()).await, "{name:?}");
             let mut released = node.plain.listen(&key.channel()).await;
             node.locker.lock(&name).await.expect("free").unlock().await.expect("held");
-            if wire == Wire::Redisson {
+            if layout == Layout::Redisson {
                 assert_eq!(released.next().await, "0", "{name:?}");
             }
         }

@@ -3,11 +3,11 @@
 
 use std::future::IntoFuture as _;
 
-use quorumlock::{Error, Locker};
+use quorumlock::{Error, Locker, Servers};
 use quorumlock_tests::{builder, eventually, within};
 
 use crate::members::{self, Sign, nonce, offer};
-use crate::{LONG_LEASE, Node, WIRES};
+use crate::{LAYOUTS, LONG_LEASE, Node};
 
 const WAITERS: &str = "quorumlock:waiters:{x}";
 
@@ -29,12 +29,12 @@ impl Released {
                 guard.unlock().await
             }
             Self::Writer => {
-                let guard = within("free", locker.write("x").lease(LONG_LEASE)).await?;
+                let guard = within("free", locker.rw_lock("x").write().lease(LONG_LEASE)).await?;
                 waits().await;
                 guard.unlock().await
             }
             Self::Reader => {
-                let guard = within("free", locker.read("x").lease(LONG_LEASE)).await?;
+                let guard = within("free", locker.rw_lock("x").read().lease(LONG_LEASE)).await?;
                 waits().await;
                 guard.unlock().await
             }
@@ -46,15 +46,15 @@ impl Released {
 /// hears.
 #[tokio::test]
 async fn a_release_hands_off_to_its_own_kind_and_tells_others_what_they_wait_for() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for released in [Released::Lock, Released::Writer, Released::Reader] {
             for kind in ["hash", "string", "read", "write"] {
-                let Some(node) = Node::start(wire).await else { return };
+                let Some(node) = Node::start(layout).await else { return };
                 let hands_off = match released {
-                    Released::Lock => kind == members::kind_of(wire),
+                    Released::Lock => kind == members::kind_of(layout),
                     Released::Writer | Released::Reader => ["read", "write"].contains(&kind),
                 };
-                let what = format!("{wire:?}: a {kind} waiter behind {released:?}");
+                let what = format!("{layout:?}: a {kind} waiter behind {released:?}");
                 check(&node, released, (kind, hands_off), &what).await;
             }
         }
@@ -93,8 +93,8 @@ async fn check(node: &Node, released: Released, (kind, hands_off): (&str, bool),
 /// name: a lock's client waits until the turn is over (PROTOCOL.md RW3).
 #[tokio::test]
 async fn the_turn_of_a_writer_keeps_a_lock_waiting() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         let turn = async |ms: u64| {
             let ends = members::server_time(&plain).await / 1_000 + ms;
@@ -102,9 +102,12 @@ async fn the_turn_of_a_writer_keeps_a_lock_waiting() {
             plain.ask::<i64>(&["PEXPIREAT", "x", &ends.to_string()]).await;
         };
         turn(60_000).await;
-        assert_eq!(locker.holder("x").await.expect("an answer"), None, "{wire:?}");
-        assert!(locker.try_lock("x").await.expect("no error").is_none(), "{wire:?}");
-        assert!(!locker.force_unlock("x").await.expect("an answer"), "{wire:?}: it is no lock");
+        assert_eq!(locker.mutex("x").holder().await.expect("an answer"), None, "{layout:?}");
+        assert!(locker.try_lock("x").await.expect("no error").is_none(), "{layout:?}");
+        assert!(
+            !locker.mutex("x").force_unlock().await.expect("an answer"),
+            "{layout:?}: it is no lock"
+        );
         let waiting = tokio::spawn(locker.lock("x").lease(LONG_LEASE).into_future());
         eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
         turn(100).await;
@@ -116,12 +119,13 @@ async fn the_turn_of_a_writer_keeps_a_lock_waiting() {
 /// A writer that holds the name is no turn: a lock of the same name is refused with an error.
 #[tokio::test]
 async fn a_lock_of_a_name_that_a_writer_holds_is_refused() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let writer = within("free", node.locker.write("x").lease(LONG_LEASE)).await;
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let writer = within("free", node.locker.rw_lock("x").write().lease(LONG_LEASE)).await;
+        let other =
+            builder().layout(layout).on(Servers::single(node.server[0].url())).expect("a good URL");
         let refused = within("an answer", other.lock("x")).await;
-        assert!(matches!(refused, Err(Error::Refused(_))), "{wire:?}: {refused:?}");
+        assert!(matches!(refused, Err(Error::Refused(_))), "{layout:?}: {refused:?}");
         writer.expect("granted").unlock().await.expect("held");
     }
 }

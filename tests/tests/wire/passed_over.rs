@@ -3,19 +3,19 @@
 
 use std::time::Duration;
 
-use quorumlock::{Guard, Wire};
+use quorumlock::{Guard, Layout};
 use quorumlock_tests::{Plain, eventually, within};
 
 use crate::members::{self, Sign, kind_of, nonce, offer};
-use crate::{LONG_LEASE, Node, WIRES};
+use crate::{LAYOUTS, LONG_LEASE, Node};
 
 const WAITERS: &str = "quorumlock:waiters:{x}";
 
 /// A waiter that was notified so long ago has left.
 const LONG_AGO: Sign = Sign::Notified(Duration::from_secs(3));
 
-async fn held(wire: Wire) -> Option<(Node, Guard)> {
-    let node = Node::start(wire).await?;
+async fn held(layout: Layout) -> Option<(Node, Guard)> {
+    let node = Node::start(layout).await?;
     let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
     Some((node, guard))
 }
@@ -23,7 +23,7 @@ async fn held(wire: Wire) -> Option<(Node, Guard)> {
 /// Who holds the name, once the release has handed it off.
 async fn awaits_holder(node: &Node, nonce: &str) {
     eventually("handed off", async || {
-        let holder = node.locker.holder("x").await.expect("an answer")?;
+        let holder = node.locker.mutex("x").holder().await.expect("an answer")?;
         assert_eq!(holder.id, nonce);
         Some(())
     })
@@ -37,9 +37,9 @@ async fn awaits_notified(plain: &Plain, notified: &[String]) {
 
 #[tokio::test]
 async fn a_release_hands_off_to_the_first_waiter_that_shows_life() {
-    for wire in WIRES {
-        let Some((node, guard)) = held(wire).await else { return };
-        let (plain, kind) = (&node.plain, kind_of(wire));
+    for layout in LAYOUTS {
+        let Some((node, guard)) = held(layout).await else { return };
+        let (plain, kind) = (&node.plain, kind_of(layout));
         let (left, deaf) = (offer("left", kind, 1), offer("deaf", kind, 2));
         let stale = [offer("stale", kind, 3), offer("stopped", kind, 4)];
         let (fresh, behind) = (offer("fresh", kind, 5), offer("behind", kind, 6));
@@ -61,17 +61,17 @@ async fn a_release_hands_off_to_the_first_waiter_that_shows_life() {
             assert_eq!(stale.next().await, "x");
         }
         let [first, second] = stale;
-        assert_eq!(members::notified(plain, WAITERS).await, [&*first, &*second], "{wire:?}");
-        assert_eq!(members::all(plain, WAITERS).await, [first, second, behind], "{wire:?}");
+        assert_eq!(members::notified(plain, WAITERS).await, [&*first, &*second], "{layout:?}");
+        assert_eq!(members::all(plain, WAITERS).await, [first, second, behind], "{layout:?}");
     }
 }
 
 /// Beside a waiter that is served, eight others are notified: a long queue keeps no server busy.
 #[tokio::test]
 async fn a_release_that_serves_a_waiter_notifies_eight_others() {
-    for wire in WIRES {
-        let Some((node, guard)) = held(wire).await else { return };
-        let (plain, kind) = (&node.plain, kind_of(wire));
+    for layout in LAYOUTS {
+        let Some((node, guard)) = held(layout).await else { return };
+        let (plain, kind) = (&node.plain, kind_of(layout));
         let _channel = plain.listen("quorumlock:wake:stale").await;
         let stale: Vec<_> = (1..=20).map(|number| offer("stale", kind, number)).collect();
         for (step, member) in (1..).zip(&stale) {
@@ -81,18 +81,18 @@ async fn a_release_that_serves_a_waiter_notifies_eight_others() {
         let _fresh = members::waiter_with_offer(plain, WAITERS, &fresh, 50, Sign::NOW).await;
         guard.unlock().await.expect("held");
         awaits_holder(&node, &nonce(kind, 50)).await;
-        assert_eq!(members::notified(plain, WAITERS).await, stale[..8], "{wire:?}");
-        assert_eq!(members::all(plain, WAITERS).await, stale, "{wire:?}");
+        assert_eq!(members::notified(plain, WAITERS).await, stale[..8], "{layout:?}");
+        assert_eq!(members::all(plain, WAITERS).await, stale, "{layout:?}");
     }
 }
 
 /// If no waiter shows life, the name is free, and the first that hears of it gets it.
 #[tokio::test]
 async fn a_release_that_finds_no_life_notifies_all() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for count in [1, 8, 9, 60] {
-            let Some((node, guard)) = held(wire).await else { return };
-            let (plain, kind) = (&node.plain, kind_of(wire));
+            let Some((node, guard)) = held(layout).await else { return };
+            let (plain, kind) = (&node.plain, kind_of(layout));
             let mut told = plain.listen("quorumlock:wake:stale").await;
             let _handoffs = plain.listen("quorumlock:handoff:stale").await;
             let stale: Vec<_> = (1..=count).map(|number| offer("stale", kind, number)).collect();
@@ -104,7 +104,7 @@ async fn a_release_that_finds_no_life_notifies_all() {
             for _ in &stale {
                 assert_eq!(told.next().await, "x");
             }
-            assert!(!plain.exists("x").await, "{wire:?}, {count}: it is free");
+            assert!(!plain.exists("x").await, "{layout:?}, {count}: it is free");
         }
     }
 }
@@ -113,10 +113,10 @@ async fn a_release_that_finds_no_life_notifies_all() {
 /// removes 1,000 of them at most.
 #[tokio::test]
 async fn waiters_whose_processes_have_ended_cost_the_next_one_nothing() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for (count, left) in [(64, 0), (999, 0), (1_200, 200)] {
-            let Some((node, guard)) = held(wire).await else { return };
-            let (plain, kind) = (&node.plain, kind_of(wire));
+            let Some((node, guard)) = held(layout).await else { return };
+            let (plain, kind) = (&node.plain, kind_of(layout));
             let now = members::server_time(plain).await;
             let gone = |step: u64| {
                 let score = members::score(step, Sign::STALE, now).to_string();
@@ -144,10 +144,10 @@ async fn waiters_whose_processes_have_ended_cost_the_next_one_nothing() {
 #[tokio::test]
 async fn the_waiter_that_becomes_second_is_told() {
     const AWHILE: Sign = Sign::Asked(Duration::from_millis(1_100));
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for (sign, first_message) in [(AWHILE, "quorumlock:second:x"), (Sign::NOW, "nothing")] {
-            let Some((node, guard)) = held(wire).await else { return };
-            let (plain, kind) = (&node.plain, kind_of(wire));
+            let Some((node, guard)) = held(layout).await else { return };
+            let (plain, kind) = (&node.plain, kind_of(layout));
             let [first, next, second, third] =
                 ["first", "next", "second", "third"].map(|id| offer(id, kind, 1));
             let _first = members::waiter_with_offer(plain, WAITERS, &first, 1, Sign::NOW).await;
@@ -160,9 +160,9 @@ async fn the_waiter_that_becomes_second_is_told() {
             for (member, messages) in [next, second, third].iter().zip(&mut heard) {
                 let expected = if member.starts_with("second") { first_message } else { "nothing" };
                 plain.ask::<i64>(&["PUBLISH", &members::channel_of(member), "nothing"]).await;
-                assert_eq!(messages.next().await, expected, "{wire:?}: {member}");
+                assert_eq!(messages.next().await, expected, "{layout:?}: {member}");
             }
-            assert!(members::notified(plain, WAITERS).await.is_empty(), "{wire:?}");
+            assert!(members::notified(plain, WAITERS).await.is_empty(), "{layout:?}");
         }
     }
 }
@@ -174,8 +174,8 @@ async fn the_waiter_that_becomes_second_is_told() {
 async fn a_release_takes_no_longer_for_a_long_queue() {
     const LOOKS_AT: usize = 64;
     const WAITING: usize = 10_000;
-    for wire in WIRES {
-        let Some((node, guard)) = held(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some((node, guard)) = held(layout).await else { return };
         let plain = &node.plain;
         let _channel = plain.listen("quorumlock:wake:stale").await;
         let release = a_release(plain, guard).await;
@@ -185,7 +185,7 @@ async fn a_release_takes_no_longer_for_a_long_queue() {
         let now = members::server_time(plain).await;
         let stale = |step: usize| {
             let score = members::score(step as u64, Sign::STALE, now).to_string();
-            [score, format!("stale {} {step} 60000 1", kind_of(wire))]
+            [score, format!("stale {} {step} 60000 1", kind_of(layout))]
         };
         let crowd: Vec<String> = (0..WAITING).flat_map(stale).collect();
         let add = async |many: usize| {
@@ -196,9 +196,9 @@ async fn a_release_takes_no_longer_for_a_long_queue() {
         let few = median_us(plain, &release, async || add(LOOKS_AT).await).await;
         add(WAITING).await;
         let many = median_us(plain, &release, async || add(LOOKS_AT).await).await;
-        assert_eq!(plain.ask::<usize>(&["ZCARD", WAITERS]).await, WAITING, "{wire:?}");
-        assert!(many < 3 * few, "{wire:?}: {many} us with a crowd, {few} us with a few");
-        assert!(many < 200 * alone, "{wire:?}: {many} us with a crowd, {alone} us alone");
+        assert_eq!(plain.ask::<usize>(&["ZCARD", WAITERS]).await, WAITING, "{layout:?}");
+        assert!(many < 3 * few, "{layout:?}: {many} us with a crowd, {few} us with a few");
+        assert!(many < 200 * alone, "{layout:?}: {many} us with a crowd, {alone} us alone");
     }
 }
 

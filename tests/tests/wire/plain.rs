@@ -43,11 +43,17 @@ impl Fleet {
 
     /// A locker without fencing tokens on the same nodes.
     pub(crate) fn unfenced(&self) -> Locker {
-        builder().fencing(false).quorum(self.servers.urls()).expect("good URLs")
+        builder()
+            .fencing(false)
+            .on(quorumlock::Servers::quorum(self.servers.urls()))
+            .expect("good URLs")
     }
 
     fn another(servers: &Servers) -> Locker {
-        builder().lease(LONG_LEASE).quorum(servers.urls()).expect("a good configuration")
+        builder()
+            .lease(LONG_LEASE)
+            .on(quorumlock::Servers::quorum(servers.urls()))
+            .expect("a good configuration")
     }
 
     async fn take(&self) -> Guard {

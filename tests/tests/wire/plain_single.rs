@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, FencingToken, Wire};
+use quorumlock::{Error, FencingToken, Layout, Servers};
 use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
 
-use crate::{Node, WIRES, last_of};
+use crate::{LAYOUTS, Node, last_of};
 
 impl Node {
     /// Also `None` where lockers send no transactions.
-    async fn plain(wire: Wire) -> Option<Self> {
-        if scripts_only() { None } else { Self::start(wire).await }
+    async fn plain(layout: Layout) -> Option<Self> {
+        if scripts_only() { None } else { Self::start(layout).await }
     }
 
     /// Acquires and releases the name. Returns the last token of the block.
@@ -25,8 +25,8 @@ impl Node {
 
 #[tokio::test]
 async fn no_script_is_run_and_what_stands_there_is_what_a_script_writes() {
-    for wire in WIRES {
-        let Some(node) = Node::plain(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::plain(layout).await else { return };
         within("connected", node.locker.ping()).await.expect("an answer");
         for _ in 0..2 {
             let (scripts, transactions) = (node.calls("evalsha").await, node.calls("exec").await);
@@ -37,7 +37,7 @@ async fn no_script_is_run_and_what_stands_there_is_what_a_script_writes() {
             assert!(left > 0 && left <= 30_000, "{left}");
             assert_eq!(node.plain.mark("x").await, Some(last_of(guard.token())));
             assert_eq!(node.plain.pttl(mark_key("x")).await, -1, "marks do not expire");
-            let holder = node.locker.holder("x").await.expect("an answer").expect("held");
+            let holder = node.locker.mutex("x").holder().await.expect("an answer").expect("held");
             assert!(holder.has(guard.nonce()) && holder.holds == 1, "{holder:?}");
             let last = last_of(guard.token());
             guard.unlock().await.expect("held");
@@ -50,11 +50,11 @@ async fn no_script_is_run_and_what_stands_there_is_what_a_script_writes() {
 /// A lock that was acquired by `RESTORE` can be renewed and re-entered.
 #[tokio::test]
 async fn a_hash_that_was_restored_counts_holds() {
-    let Some(node) = Node::plain(Wire::Redisson).await else { return };
+    let Some(node) = Node::plain(Layout::Redisson).await else { return };
     let owner = quorumlock::Owner::new();
     let outer = node.locker.lock("x").owner(&owner).await.expect("free");
     let inner = node.locker.lock("x").owner(&owner).await.expect("ours");
-    let holder = node.locker.holder("x").await.expect("an answer").expect("held");
+    let holder = node.locker.mutex("x").holder().await.expect("an answer").expect("held");
     assert_eq!(holder.holds, 2);
     inner.unlock().await.expect("held");
     outer.unlock().await.expect("held");
@@ -63,9 +63,10 @@ async fn a_hash_that_was_restored_counts_holds() {
 
 #[tokio::test]
 async fn what_somebody_else_holds_is_left_alone_and_the_next_token_is_larger() {
-    for wire in WIRES {
-        let Some(node) = Node::plain(wire).await else { return };
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+    for layout in LAYOUTS {
+        let Some(node) = Node::plain(layout).await else { return };
+        let other =
+            builder().layout(layout).on(Servers::single(node.server[0].url())).expect("a good URL");
         let guard = other.lock("x").await.expect("free");
         let before = node.plain.mark("x").await;
         assert!(node.locker.try_lock("x").await.expect("an answer").is_none());
@@ -90,8 +91,8 @@ async fn what_somebody_else_holds_is_left_alone_and_the_next_token_is_larger() {
 
 #[tokio::test]
 async fn a_mark_that_is_gone_or_low_is_set_again() {
-    for wire in WIRES {
-        let Some(node) = Node::plain(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::plain(layout).await else { return };
         let first = node.take().await;
         node.plain.ask::<u32>(&["DEL", mark_key("x")]).await;
         let second = node.take().await;
@@ -106,7 +107,7 @@ async fn a_mark_that_is_gone_or_low_is_set_again() {
 /// A locker whose user lacks the right falls back to scripts after one try.
 #[tokio::test]
 async fn without_the_right_to_restore_scripts_do_it() {
-    let Some(node) = Node::plain(Wire::Redisson).await else { return };
+    let Some(node) = Node::plain(Layout::Redisson).await else { return };
     node.plain.ask::<String>(&["ACL", "SETUSER", "default", "-restore"]).await;
     let mut last = 0;
     for _ in 0..4 {
@@ -119,11 +120,11 @@ async fn without_the_right_to_restore_scripts_do_it() {
 
 #[tokio::test]
 async fn a_name_in_the_other_layout_is_an_error_all_the_same() {
-    for (wire, foreign) in [
-        (Wire::Redisson, ["SET", "x", "0123", "PX", "60000"].as_slice()),
-        (Wire::Redlock, &["HSET", "x", "somebody:1", "1"]),
+    for (layout, foreign) in [
+        (Layout::Redisson, ["SET", "x", "0123", "PX", "60000"].as_slice()),
+        (Layout::Redlock, &["HSET", "x", "somebody:1", "1"]),
     ] {
-        let Some(node) = Node::plain(wire).await else { return };
+        let Some(node) = Node::plain(layout).await else { return };
         let _: redis::Value = node.plain.ask(foreign).await;
         let wait = Duration::from_secs(20);
         let refused = within("an answer", node.locker.lock("x").wait(wait)).await;
@@ -134,14 +135,14 @@ async fn a_name_in_the_other_layout_is_an_error_all_the_same() {
 /// The switch is for comparison, and for proxies that do not support transactions.
 #[tokio::test]
 async fn it_can_be_switched_off() {
-    for wire in WIRES {
-        let Some(node) = Node::plain(wire).await else { return };
-        let (locker, plain) = node.by_script(wire);
+    for layout in LAYOUTS {
+        let Some(node) = Node::plain(layout).await else { return };
+        let (locker, plain) = node.by_script(layout);
         let guard = within("free", locker.lock("x")).await.expect("granted");
         assert_eq!(plain.mark("x").await, Some(last_of(guard.token())));
-        assert_eq!(plain.pttl(mark_key("x")).await, -1, "{wire:?}: marks do not expire");
+        assert_eq!(plain.pttl(mark_key("x")).await, -1, "{layout:?}: marks do not expire");
         guard.unlock().await.expect("held");
-        assert_eq!((node.calls("multi").await, node.calls("exec").await), (0, 0), "{wire:?}");
+        assert_eq!((node.calls("multi").await, node.calls("exec").await), (0, 0), "{layout:?}");
         assert!(node.take().await > 0);
         assert_eq!(node.calls("exec").await, 1);
     }

@@ -4,7 +4,7 @@
 use std::future::IntoFuture as _;
 use std::time::Duration;
 
-use quorumlock::Wire;
+use quorumlock::Layout;
 use quorumlock_tests::{eventually, within};
 
 use crate::{LONG_LEASE, Node};
@@ -15,12 +15,12 @@ type Entry = (i64, i64, i64, Vec<String>, String, String);
 /// Without this rule most grants would go to waiters that merely poll.
 #[tokio::test]
 async fn who_looks_leaves_the_turn_to_others_while_the_lease_moves_on() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
-    let (locker, plain) = node.by_script(Wire::Redisson);
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
+    let (locker, plain) = node.by_script(Layout::Redisson);
     plain.ask::<String>(&["CONFIG", "SET", "slowlog-max-len", "100000"]).await;
     plain.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
     let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-    let (other, _) = node.by_script(Wire::Redisson);
+    let (other, _) = node.by_script(Layout::Redisson);
     let waiting = tokio::spawn(other.lock("x").lease(LONG_LEASE).into_future());
     let looks = async || {
         let log: Vec<Entry> = plain.ask(&["SLOWLOG", "GET", "100000"]).await;

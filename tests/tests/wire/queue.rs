@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{Error, FencingToken, Guard, Locker, Wire};
+use quorumlock::{Error, FencingToken, Guard, Layout, Locker, Servers};
 use quorumlock_protocol::{
     Answer, Denial, EnqueueRequest, Hints, LeaseRequest, Name, Node as _, Nonce, Precedence,
     QueuedAt, ReplySink, WaitEvent,
@@ -17,7 +17,7 @@ use quorumlock_tests::{Channel, Plain, builder, eventually, mark_key, within};
 
 use crate::direct::{acquire, one_node};
 use crate::members::{self, LATE, Sign};
-use crate::{LONG_LEASE, Node, WIRES};
+use crate::{LAYOUTS, LONG_LEASE, Node};
 
 const NAME: &str = "invoice/7";
 const WAITERS: &str = "quorumlock:waiters:{invoice/7}";
@@ -44,7 +44,7 @@ async fn a_release_wakes_the_first_in_the_queue_alone() {
 async fn a_forced_release_wakes_too() {
     on_each_wire(async |Held { node, locker, guard: _guard, .. }| {
         let mut first = node.enqueue("a", 1).await;
-        assert!(locker.force_unlock(NAME).await.expect("an answer"));
+        assert!(locker.mutex(NAME).force_unlock().await.expect("an answer"));
         assert_eq!(first.next().await, NAME);
     })
     .await;
@@ -103,7 +103,8 @@ async fn a_waiter_of_an_earlier_version_is_notified_and_handed_nothing() {
 #[tokio::test]
 async fn a_waiter_hears_of_a_release_of_an_earlier_version() {
     on_each_wire(async |Held { node, plain, guard, .. }| {
-        let other = builder().wire(node.wire).polls(false).single(node.server[0].url());
+        let other =
+            builder().layout(node.layout).polls(false).on(Servers::single(node.server[0].url()));
         let waiting = other.expect("a good URL").lock(NAME).lease(LONG_LEASE);
         let waiting = tokio::spawn(waiting.into_future());
         is_queued(&plain, 1).await;
@@ -150,7 +151,7 @@ async fn a_turn_of_a_process_where_nobody_waits_is_passed_on() {
         let id = theirs.split(' ').next().expect("its id");
         drop(waiting);
         eventually("it left", async || queue(&plain).await.is_empty().then_some(())).await;
-        let theirs = format!("{id} {}", members::kind_of(node.wire));
+        let theirs = format!("{id} {}", members::kind_of(node.layout));
         members::add(&plain, WAITERS, &theirs, 1, Sign::NOW).await;
         let mut next = node.enqueue("next", 2).await;
         guard.unlock().await.expect("held");
@@ -215,8 +216,8 @@ async fn a_waiter_that_was_woken_in_vain_keeps_its_place() {
 /// A process that releases the lock and asks again is queued behind the waiters.
 #[tokio::test]
 async fn after_its_release_a_process_asks_behind_those_who_wait() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         // If the machine stalls in between, the waiters' precedence has ended.
         eventually("it stands behind", async || {
@@ -242,7 +243,7 @@ async fn after_its_release_a_process_asks_behind_those_who_wait() {
 /// Programs that do not use the queue are notified as well, but not of every release.
 #[tokio::test]
 async fn a_subscriber_of_the_names_channel_does_not_starve_beside_a_queue() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     let mut told = plain.listen(CHANNEL).await;
     let _waiter = plain.listen("quorumlock:wake:a").await;
@@ -314,7 +315,7 @@ async fn there_is_no_mark(plain: &Plain) {
 async fn a_waiter_is_told_its_place() {
     on_each_wire(async |Held { node, plain, guard: _guard, .. }| {
         let name = Name::new(NAME).expect("a good name");
-        let nodes = [(); 3].map(|()| one_node(&node, node.wire, None));
+        let nodes = [(); 3].map(|()| one_node(&node, node.layout, None));
         let subscribe = |node: &RedisNode| {
             node.wait_queue().expect("a queue").subscribe(&name, Arc::new(Nothing), 0)
         };
@@ -353,7 +354,8 @@ async fn a_waiter_is_told_its_place() {
 #[tokio::test]
 async fn a_waiter_that_is_told_that_it_is_second_asks() {
     on_each_wire(async |Held { node, plain, guard: _guard, .. }| {
-        let other = builder().wire(node.wire).polls(false).single(node.server[0].url());
+        let other =
+            builder().layout(node.layout).polls(false).on(Servers::single(node.server[0].url()));
         let other = other.expect("a good URL");
         let mut waiting: Waiting = Box::pin(other.lock(NAME).lease(LONG_LEASE).into_future());
         awaits_queued(&plain, &mut waiting, 1).await;
@@ -397,8 +399,8 @@ struct Held {
 }
 
 async fn on_each_wire(test: impl AsyncFn(Held)) {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
         test(Held { node, locker, plain, guard }).await;
@@ -408,12 +410,12 @@ async fn on_each_wire(test: impl AsyncFn(Held)) {
 impl Node {
     /// A locker as of another process.
     fn another(&self) -> Locker {
-        builder().wire(self.wire).single(self.server[0].url()).expect("a good URL")
+        builder().layout(self.layout).on(Servers::single(self.server[0].url())).expect("a good URL")
     }
 
     /// A waiter that is only a member and a channel, and asked just now.
     async fn enqueue(&self, id: &str, step: u64) -> Channel {
-        let member = format!("{id} {}", members::kind_of(self.wire));
+        let member = format!("{id} {}", members::kind_of(self.layout));
         members::waiter(&self.plain, WAITERS, &member, step, Sign::NOW).await
     }
 }

@@ -3,7 +3,7 @@
 use std::future::IntoFuture as _;
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, FencingToken, Wire};
+use quorumlock::{ConfigError, Error, FencingToken, Layout, Servers};
 use quorumlock_protocol::{
     Answer, Claim, Denial, EnqueueRequest, HeldInterval, Hints, Instant, Lane, LeaseRequest, Name,
     Node as _, Nonce, Precedence, QueuedAt, ReplyFuture, Vote,
@@ -13,7 +13,7 @@ use quorumlock_tests::{Plain, builder, eventually, waiters, within};
 
 use crate::direct::{self, ask, one_node};
 use crate::members::{self, Sign};
-use crate::{LONG_LEASE, Node, WIRES};
+use crate::{LAYOUTS, LONG_LEASE, Node};
 
 const NAME: &str = "catalog";
 
@@ -73,9 +73,9 @@ async fn members(plain: &Plain) -> Vec<String> {
 /// the same read-write locks.
 #[tokio::test]
 async fn a_node_has_one_writer_or_readers() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
-        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
+        let (node, plain) = (one_node(&server, layout, None), &server.plain);
         let regrant = async |request: &LeaseRequest| {
             granted(&ask(|to| node.regrant(request, FencingToken::NONE, Lane::Watchdog, to)).await)
         };
@@ -85,15 +85,15 @@ async fn a_node_has_one_writer_or_readers() {
         assert!(granted(&acquire(&node, &reader(1)).await), "idempotent");
         let member = |nonce: u128, mode| format!("{nonce:032x}:{mode}");
         let all = [1, 2, 3].map(|nonce| member(nonce, 'r'));
-        assert_eq!(members(plain).await, all, "{wire:?}");
+        assert_eq!(members(plain).await, all, "{layout:?}");
         for nonce in [1, 2, 3] {
             assert!(release(&node, &reader(nonce)).await && !release(&node, &reader(nonce)).await);
         }
-        assert!(!plain.exists(NAME).await, "{wire:?}");
+        assert!(!plain.exists(NAME).await, "{layout:?}");
         assert!(granted(&acquire(&node, &writer(5)).await) && regrant(&writer(5)).await);
         assert!(!granted(&acquire(&node, &writer(6)).await) && !regrant(&reader(6)).await);
         assert!(!granted(&acquire(&node, &reader(6)).await));
-        assert_eq!(members(plain).await, [member(5, 'w')], "{wire:?}");
+        assert_eq!(members(plain).await, [member(5, 'w')], "{layout:?}");
     }
 }
 
@@ -101,9 +101,9 @@ async fn a_node_has_one_writer_or_readers() {
 /// brings nothing back.
 #[tokio::test]
 async fn a_readers_hold_ends_by_itself() {
-    let wire = Wire::Redlock;
-    let Some(server) = Node::start(wire).await else { return };
-    let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    let layout = Layout::Redlock;
+    let Some(server) = Node::start(layout).await else { return };
+    let (node, plain) = (one_node(&server, layout, None), &server.plain);
     let short = LeaseRequest { ttl: Duration::from_millis(300), ..reader(1) };
     assert!(granted(&acquire(&node, &short).await));
     assert!(granted(&acquire(&node, &reader(2)).await));
@@ -125,9 +125,9 @@ async fn a_readers_hold_ends_by_itself() {
 /// hold the name.
 #[tokio::test]
 async fn a_waiting_writer_keeps_new_readers_out() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
-        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
+        let (node, plain) = (one_node(&server, layout, None), &server.plain);
         let place = |precedence| {
             Hints::queued(EnqueueRequest {
                 waited: Duration::ZERO,
@@ -157,18 +157,18 @@ async fn a_waiting_writer_keeps_new_readers_out() {
             "it was notified"
         );
         assert!(release(&node, &reader(1)).await && release(&node, &reader(4)).await);
-        assert!(granted(&acquire(&node, &writer(2)).await), "{wire:?}: the writer gets in");
+        assert!(granted(&acquire(&node, &writer(2)).await), "{layout:?}: the writer gets in");
         assert!(release(&node, &writer(2)).await);
-        assert!(granted(&acquire(&node, &reader(5)).await), "{wire:?}: the turn is over");
+        assert!(granted(&acquire(&node, &reader(5)).await), "{layout:?}: the turn is over");
         assert!(release(&node, &reader(5)).await && !plain.exists(NAME).await);
         // A writer that gives up keeps nobody out, nor does one whose last attempt came too late.
         assert!(granted(&acquire(&node, &reader(5)).await));
         assert!(!granted(&acquire_with(&node, &writer(2), place(Precedence::AsItComes)).await));
         queue.leave(&writer(2).claim, None);
-        assert!(granted(&acquire(&node, &reader(6)).await), "{wire:?}: it gave up");
+        assert!(granted(&acquire(&node, &reader(6)).await), "{layout:?}: it gave up");
         assert!(!granted(&acquire_with(&node, &writer(2), place(Precedence::AsItComes)).await));
         assert!(!release(&node, &writer(2)).await, "it held nothing");
-        assert!(granted(&acquire(&node, &reader(7)).await), "{wire:?}: it gave up");
+        assert!(granted(&acquire(&node, &reader(7)).await), "{layout:?}: it gave up");
         for nonce in [5, 6, 7] {
             assert!(release(&node, &reader(nonce)).await);
         }
@@ -188,9 +188,9 @@ async fn a_waiting_writer_keeps_new_readers_out() {
 /// writer waits any more it is as any other. A writer that reads on has passed none.
 #[tokio::test]
 async fn a_read_inside_a_read_passes_a_waiting_writer() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
-        let node = one_node(&server, wire, None);
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
+        let node = one_node(&server, layout, None);
         // The end of a nonce is the locker.
         let ours = |number: u128| reader(number << 64 | 7);
         let written = writer(1 << 64 | 9);
@@ -203,30 +203,33 @@ async fn a_read_inside_a_read_passes_a_waiting_writer() {
         }
         begin_turn(&node, &written).await;
         for inner in 5..=8 {
-            assert!(granted(&acquire(&node, &ours(inner)).await), "{wire:?}: beside the outer");
+            assert!(granted(&acquire(&node, &ours(inner)).await), "{layout:?}: beside the outer");
             assert!(granted(&renew(&node, &ours(inner)).await));
             assert!(granted(&renew(&node, &ours(1)).await));
             assert!(granted(&acquire(&node, &ours(inner)).await), "idempotent");
         }
         for outer in 1..=4 {
-            assert!(granted(&acquire(&node, &ours(9)).await), "{wire:?}: an outer one is left");
+            assert!(granted(&acquire(&node, &ours(9)).await), "{layout:?}: an outer one is left");
             assert!(release(&node, &ours(9)).await && release(&node, &ours(outer)).await);
         }
-        assert!(!granted(&acquire(&node, &ours(9)).await), "{wire:?}: the writer would starve");
+        assert!(!granted(&acquire(&node, &ours(9)).await), "{layout:?}: the writer would starve");
         queue.leave(&written.claim, None);
         for inner in 5..=8 {
             assert!(granted(&renew(&node, &ours(inner)).await));
         }
         begin_turn(&node, &written).await;
-        assert!(granted(&acquire(&node, &ours(9)).await), "{wire:?}: they were there before");
+        assert!(granted(&acquire(&node, &ours(9)).await), "{layout:?}: they were there before");
         for inner in 5..=9 {
             assert!(release(&node, &ours(inner)).await);
         }
-        assert!(granted(&acquire(&node, &written).await), "{wire:?}: the writer gets in");
+        assert!(granted(&acquire(&node, &written).await), "{layout:?}: the writer gets in");
         begin_turn(&node, &writer(1 << 64 | 10)).await;
         let reads_on = LeaseRequest { nonce: written.nonce, ..reader(1) };
         assert!(granted(&renew(&node, &reads_on).await));
-        assert!(granted(&acquire(&node, &reader(2 << 64 | 9)).await), "{wire:?}: inside that read");
+        assert!(
+            granted(&acquire(&node, &reader(2 << 64 | 9)).await),
+            "{layout:?}: inside that read"
+        );
     }
 }
 
@@ -256,21 +259,21 @@ impl quorumlock_protocol::ReplySink<quorumlock_protocol::WaitEvent> for Nothing 
 /// extends it and does not make it a writer's again. A release ends both.
 #[tokio::test]
 async fn a_renewal_downgrades_and_never_upgrades() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
-        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
+        let (node, plain) = (one_node(&server, layout, None), &server.plain);
         assert!(granted(&acquire(&node, &writer(1)).await));
         assert!(granted(&renew(&node, &reader(1)).await));
         let read = [format!("{:032x}:r", 1)];
-        assert_eq!(members(plain).await, read, "{wire:?}");
-        assert!(granted(&renew(&node, &writer(1)).await), "{wire:?}: still held");
-        assert_eq!(members(plain).await, read, "{wire:?}");
+        assert_eq!(members(plain).await, read, "{layout:?}");
+        assert!(granted(&renew(&node, &writer(1)).await), "{layout:?}: still held");
+        assert_eq!(members(plain).await, read, "{layout:?}");
         assert!(granted(&acquire(&node, &reader(2)).await));
-        assert!(!granted(&renew(&node, &reader(3)).await), "{wire:?}: another's");
-        assert!(release(&node, &writer(1)).await, "{wire:?}: a late release of the writer's");
+        assert!(!granted(&renew(&node, &reader(3)).await), "{layout:?}: another's");
+        assert!(release(&node, &writer(1)).await, "{layout:?}: a late release of the writer's");
         assert!(release(&node, &reader(2)).await && !plain.exists(NAME).await);
         assert!(granted(&acquire(&node, &writer(4)).await));
-        assert!(release(&node, &reader(4)).await, "{wire:?}: this node heard of no downgrade");
+        assert!(release(&node, &reader(4)).await, "{layout:?}: this node heard of no downgrade");
         assert!(!plain.exists(NAME).await);
     }
 }
@@ -278,10 +281,11 @@ async fn a_renewal_downgrades_and_never_upgrades() {
 /// A release of the writer serves the queued readers up to the next writer, and tells each what it is.
 #[tokio::test]
 async fn a_release_serves_the_readers_up_to_the_next_writer() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
         let (locker, plain) = server.clients();
-        let held = within("free", locker.write(NAME).lease(LONG_LEASE)).await.expect("free");
+        let held =
+            within("free", locker.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
         let queue = waiters(NAME);
         let mut told = Vec::new();
         for (step, member) in (1..).zip(["a read", "b read", "c write", "d read"]) {
@@ -291,11 +295,12 @@ async fn a_release_serves_the_readers_up_to_the_next_writer() {
         for reader in &mut told[..2] {
             assert_eq!(within("the message", reader.next()).await, "quorumlock:read:catalog");
         }
-        assert_eq!(members::notified(&plain, &queue).await, ["a read", "b read"], "{wire:?}");
-        let again = within("free", locker.write(NAME).lease(LONG_LEASE)).await.expect("free");
+        assert_eq!(members::notified(&plain, &queue).await, ["a read", "b read"], "{layout:?}");
+        let again =
+            within("free", locker.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
         again.unlock().await.expect("held");
         let message = within("the message", told[2].next()).await;
-        assert_eq!(message, "quorumlock:write:catalog", "{wire:?}");
+        assert_eq!(message, "quorumlock:write:catalog", "{layout:?}");
     }
 }
 
@@ -303,11 +308,12 @@ async fn a_release_serves_the_readers_up_to_the_next_writer() {
 /// what they are, and handed nothing.
 #[tokio::test]
 async fn waiters_of_an_earlier_version_are_notified_as_what_they_are() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
         let (locker, plain) = server.clients();
         let (queue, mut told) = (waiters(NAME), Vec::new());
-        let held = within("free", locker.write(NAME).lease(LONG_LEASE)).await.expect("free");
+        let held =
+            within("free", locker.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
         let member = |id, mode| format!("{id} {:032x}:{mode} 60000 1", 7);
         let members = ["a r", &member('b', 'r'), "c", &member('d', 'w'), &member('e', 'r')];
         for (score, member) in (1..).zip(members) {
@@ -320,12 +326,12 @@ async fn waiters_of_an_earlier_version_are_notified_as_what_they_are() {
         {
             guard.take().expect("held").unlock().await.expect("held");
             for (at, message) in served {
-                assert_eq!(told[*at].next().await, **message, "{wire:?}: {at}");
+                assert_eq!(told[*at].next().await, **message, "{layout:?}: {at}");
             }
             // Each has left the queue, and is queued again when it asks.
             let (last, _) = served.last().expect("one");
-            assert_eq!(members::all(&plain, &queue).await, members[last + 1..], "{wire:?}");
-            let free = locker.write(NAME).lease(LONG_LEASE);
+            assert_eq!(members::all(&plain, &queue).await, members[last + 1..], "{layout:?}");
+            let free = locker.rw_lock(NAME).write().lease(LONG_LEASE);
             guard = Some(within("nobody came", free).await.expect("free"));
         }
     }
@@ -335,12 +341,16 @@ async fn waiters_of_an_earlier_version_are_notified_as_what_they_are() {
 /// Then nobody takes the handoff, and the locker gives it back.
 #[tokio::test]
 async fn a_handoff_that_nobody_takes_is_given_back() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
         let (locker, plain) = server.clients();
-        let holder = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
-        let held = within("free", holder.write(NAME).lease(LONG_LEASE)).await.expect("free");
-        let waiting = tokio::spawn(locker.read(NAME).lease(LONG_LEASE).into_future());
+        let holder = builder()
+            .layout(layout)
+            .on(Servers::single(server.server[0].url()))
+            .expect("a good URL");
+        let held =
+            within("free", holder.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
+        let waiting = tokio::spawn(locker.rw_lock(NAME).read().lease(LONG_LEASE).into_future());
         let queue = waiters(NAME);
         let member = eventually("queued", async || {
             let members: Vec<String> = plain.ask(&["ZRANGE", &queue, "0", "-1"]).await;
@@ -355,7 +365,7 @@ async fn a_handoff_that_nobody_takes_is_given_back() {
         plain.ask::<i64>(&["ZADD", NAME, &far, &stray]).await;
         let (channel, message) =
             (format!("quorumlock:handoff:{waiter}"), format!("{stray} 0 quorumlock:read:{NAME}"));
-        assert_eq!(plain.ask::<i64>(&["PUBLISH", &channel, &message]).await, 1, "{wire:?}");
+        assert_eq!(plain.ask::<i64>(&["PUBLISH", &channel, &message]).await, 1, "{layout:?}");
         eventually("given back", async || {
             let score: Option<f64> = plain.ask(&["ZSCORE", NAME, &stray]).await;
             score.is_none().then_some(())
@@ -368,13 +378,13 @@ async fn a_handoff_that_nobody_takes_is_given_back() {
 /// A sorted set that is no lock is refused and kept.
 #[tokio::test]
 async fn a_sorted_set_that_is_no_lock_is_refused() {
-    let Some(server) = Node::start(Wire::Redlock).await else { return };
+    let Some(server) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = server.clients();
     let far = u64::MAX.to_string();
     plain.ask::<i64>(&["ZADD", NAME, &far, "theirs"]).await;
     for refused in [
-        within("an answer", locker.try_read(NAME)).await.map(|guard| guard.is_some()),
-        within("an answer", locker.try_write(NAME)).await.map(|guard| guard.is_some()),
+        within("an answer", locker.rw_lock(NAME).try_read()).await.map(|guard| guard.is_some()),
+        within("an answer", locker.rw_lock(NAME).try_write()).await.map(|guard| guard.is_some()),
         within("an answer", locker.rw_lock(NAME).force_unlock()).await,
     ] {
         assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
@@ -385,10 +395,12 @@ async fn a_sorted_set_that_is_no_lock_is_refused() {
 /// A server that counts tokens itself counts none for read-write locks.
 #[tokio::test]
 async fn redissons_counter_has_no_read_write_locks() {
-    let Some(server) = Node::start(Wire::Redisson).await else { return };
-    let locker =
-        builder().redisson_fenced(true).single(server.server[0].url()).expect("one server");
-    let refused = within("an answer", locker.try_read(NAME).into_future()).await;
+    let Some(server) = Node::start(Layout::Redisson).await else { return };
+    let locker = builder()
+        .redisson_fenced(true)
+        .on(Servers::single(server.server[0].url()))
+        .expect("one server");
+    let refused = within("an answer", locker.rw_lock(NAME).try_read().into_future()).await;
     let Err(Error::Config(ConfigError::DoesNotApply { option, .. })) = refused else {
         panic!("{refused:?}")
     };

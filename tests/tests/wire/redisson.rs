@@ -1,17 +1,17 @@
-//! `Wire::Redisson`: a hash at the lock's name. Its one field is the holder, and the value counts
+//! `Layout::Redisson`: a hash at the lock's name. Its one field is the holder, and the value counts
 //! the holder's holds.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use quorumlock::{Owner, Wire};
+use quorumlock::{Layout, Owner};
 use quorumlock_tests::{Plain, eventually};
 
 use crate::{LONG_LEASE, Node, is_lower_hex};
 
 #[tokio::test]
 async fn a_lock_is_a_hash_with_one_field_that_counts_one() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     let lease = Duration::from_secs(10);
     let guard = locker.lock("invoice/7").lease(lease).await.expect("free");
@@ -21,7 +21,7 @@ async fn a_lock_is_a_hash_with_one_field_that_counts_one() {
     assert_eq!(count, "1");
     let left = plain.pttl("invoice/7").await;
     assert!((5_000..=10_000).contains(&left), "{left}");
-    let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
     assert_eq!((holder.id, holder.holds), (field, 1));
 
     guard.unlock().await.expect("unlocked");
@@ -47,7 +47,7 @@ async fn only_field(plain: &Plain) -> (String, String) {
 
 #[tokio::test]
 async fn each_acquisition_has_a_field_of_its_own() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     let owner = Owner::new();
     let mut seen = Vec::new();
@@ -64,7 +64,7 @@ async fn each_acquisition_has_a_field_of_its_own() {
 
 #[tokio::test]
 async fn re_entry_counts_in_the_field_and_a_partial_unlock_publishes_nothing() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     let mut messages = plain.listen("redisson_lock__channel:{invoice/7}").await;
     let owner = Owner::new();
@@ -75,7 +75,7 @@ async fn re_entry_counts_in_the_field_and_a_partial_unlock_publishes_nothing() {
     awaits_count(&plain, &field, "2").await;
     let inner = lock().await.expect("ours");
     awaits_count(&plain, &field, "3").await;
-    let shown = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    let shown = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
     assert_eq!(shown.holds, 3);
 
     inner.unlock().await.expect("unlocked");
@@ -100,7 +100,7 @@ async fn awaits_count(plain: &Plain, field: &str, holds: &str) {
 
 #[tokio::test]
 async fn renewal_keeps_field_and_count_and_never_exceeds_the_lease() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     let lease = Duration::from_millis(900);
     let guard = locker.lock("invoice/7").lease(lease).await.expect("free");

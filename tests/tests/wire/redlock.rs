@@ -1,15 +1,15 @@
-//! `Wire::Redlock`: a string at the lock's name, as `SET name nonce NX PX ttl` leaves it.
+//! `Layout::Redlock`: a string at the lock's name, as `SET name nonce NX PX ttl` leaves it.
 
 use std::time::Duration;
 
-use quorumlock::{Owner, Wire};
+use quorumlock::{Layout, Owner};
 use quorumlock_tests::{eventually, within};
 
 use crate::{LONG_LEASE, Node, Quorum, is_lower_hex};
 
 #[tokio::test]
 async fn a_lock_is_a_string_of_32_hexadecimal_digits() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     let lease = Duration::from_secs(10);
     let guard = locker.lock("invoice/7").lease(lease).await.expect("free");
@@ -19,7 +19,7 @@ async fn a_lock_is_a_string_of_32_hexadecimal_digits() {
     assert!(is_lower_hex(&nonce), "{nonce}");
     let left = plain.pttl("invoice/7").await;
     assert!((5_000..=10_000).contains(&left), "{left}");
-    let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
     assert_eq!(holder.id, nonce);
 
     guard.unlock().await.expect("unlocked");
@@ -29,7 +29,7 @@ async fn a_lock_is_a_string_of_32_hexadecimal_digits() {
 /// SAFETY.md A5.
 #[tokio::test]
 async fn each_acquisition_has_a_nonce_of_its_own() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     let owner = Owner::new();
     let mut seen = Vec::new();
@@ -49,12 +49,12 @@ async fn each_acquisition_has_a_nonce_of_its_own() {
 /// redsync, node-redlock, rslock and redis-py send `SET NX PX` with values of their own.
 #[tokio::test]
 async fn a_foreign_set_nx_excludes_us_until_it_expires() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     let set = ["SET", "invoice/7", "somebody else's", "NX", "PX", "700"];
     assert_eq!(plain.ask::<Option<String>>(&set).await.as_deref(), Some("OK"));
     assert!(locker.try_lock("invoice/7").await.expect("an answer").is_none());
-    let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
     assert_eq!(holder.id, "somebody else's");
     // These clients publish no releases, so our waiter acquires the lock when the lease ends.
     let guard = within("its end", locker.lock("invoice/7")).await.expect("free");
@@ -64,7 +64,7 @@ async fn a_foreign_set_nx_excludes_us_until_it_expires() {
 
 #[tokio::test]
 async fn we_exclude_a_foreign_set_nx_and_its_compare_and_delete() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     let guard = locker.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
     let set = ["SET", "invoice/7", "somebody else's", "NX", "PX", "700"];
@@ -81,7 +81,7 @@ async fn we_exclude_a_foreign_set_nx_and_its_compare_and_delete() {
 /// its end either, so only a poll after a lease of the waiter's own finds it free (SAFETY.md H7).
 #[tokio::test]
 async fn a_key_that_claims_to_live_for_long_is_not_believed() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     plain.ask::<String>(&["SET", "invoice/7", "a dead one's", "PX", "3600000"]).await;
     let lock = locker.lock("invoice/7").lease(Duration::from_millis(500));
@@ -97,10 +97,10 @@ async fn a_key_that_claims_to_live_for_long_is_not_believed() {
 /// A lock without expiry, as some hand-written code leaves it, is held forever.
 #[tokio::test]
 async fn a_foreign_key_without_expiry_excludes_us_for_ever() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     plain.ask::<String>(&["SET", "invoice/7", "for ever"]).await;
-    let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
     assert_eq!(holder.remaining, None);
     let answer = locker.lock("invoice/7").wait(Duration::from_millis(200)).await;
     let Err(quorumlock::Error::Busy(busy)) = answer else { panic!("{answer:?}") };
@@ -110,7 +110,7 @@ async fn a_foreign_key_without_expiry_excludes_us_for_ever() {
 
 #[tokio::test]
 async fn a_foreign_majority_excludes_us_and_a_foreign_minority_does_not() {
-    let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
+    let Some(quorum) = Quorum::start(3, Layout::Redlock).await else { return };
     let (locker, plain) = quorum.clients();
     let set = ["SET", "invoice/7", "somebody else's", "NX", "PX", "120000"];
     for node in &plain[..2] {

@@ -2,16 +2,16 @@
 
 use std::future::IntoFuture as _;
 
-use quorumlock::{Admission, Error, LossReason, Wire};
+use quorumlock::{Admission, Error, Layout, LossReason, Servers};
 use quorumlock_testbed::servers::{self, ServerOptions};
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
 
-use crate::{LONG_LEASE, Node, Quorum, WIRES, slow_log};
+use crate::{LAYOUTS, LONG_LEASE, Node, Quorum, slow_log};
 
 /// A script releases where the server has no `DELIFEQ`, or does not allow it.
 #[tokio::test]
 async fn where_nobody_waits_a_lean_script_deletes_only_what_is_ours() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     // Older servers do not know the command, so an error is ignored.
     let _: Option<String> = plain.send(&["ACL", "SETUSER", "default", "-delifeq"]).await.ok();
@@ -31,11 +31,14 @@ async fn where_nobody_waits_a_lean_script_deletes_only_what_is_ours() {
     let next = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
     let copy: Vec<_> = release.iter().map(String::as_str).collect();
     assert_eq!(plain.ask::<i64>(&copy).await, 0);
-    let holder = locker.holder("x").await.expect("an answer").expect("held");
+    let holder = locker.mutex("x").holder().await.expect("an answer").expect("held");
     assert!(holder.has(next.nonce()), "{holder:?}");
 
     // A waiter is notified, or receives the lock, as with the full release script.
-    let other = builder().wire(Wire::Redlock).single(node.server[0].url()).expect("a good URL");
+    let other = builder()
+        .layout(Layout::Redlock)
+        .on(Servers::single(node.server[0].url()))
+        .expect("a good URL");
     let waiting = tokio::spawn(other.lock("x").lease(LONG_LEASE).into_future());
     let queue = async || plain.exists("quorumlock:waiters:{x}").await.then_some(());
     eventually("in line", queue).await;
@@ -46,7 +49,7 @@ async fn where_nobody_waits_a_lean_script_deletes_only_what_is_ours() {
 /// The locker loads the lean script again if the server's scripts were flushed.
 #[tokio::test]
 async fn a_lean_script_that_was_flushed_is_loaded_again() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     let _: Option<String> = plain.send(&["ACL", "SETUSER", "default", "-delifeq"]).await.ok();
     for flush in [true, true, false] {
@@ -70,7 +73,7 @@ async fn a_lean_script_that_was_flushed_is_loaded_again() {
 async fn an_unlock_waits_for_the_node_that_decides() {
     let Some(servers) = servers::for_test(3, &ServerOptions::default()) else { return };
     let builder = builder().admission(Admission::Redlock).answer_timeout(LONG_LEASE);
-    let locker = builder.quorum(servers.urls()).expect("a good configuration");
+    let locker = builder.on(Servers::quorum(servers.urls())).expect("a good configuration");
     let mut plain = Vec::new();
     for url in servers.urls() {
         plain.push(Plain::to(&url).await);
@@ -94,13 +97,13 @@ async fn an_unlock_waits_for_the_node_that_decides() {
 /// The process may end when its call has failed: what a minority granted would stay for a lease.
 #[tokio::test]
 async fn what_nodes_granted_to_a_call_that_fails_is_released_before_it_fails() {
-    for wire in WIRES {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(quorum) = Quorum::start(3, layout).await else { return };
         let (locker, plain) = quorum.clients();
         // Its connections are up.
         within("free", locker.lock("x")).await.expect("granted").unlock().await.expect("held");
         quorum.servers.iter().skip(1).for_each(|server| server.kill().expect("ours"));
         let failed = within("an answer", locker.try_lock("x")).await.expect_err("one of three");
-        assert!(!plain[0].exists_now("x"), "{wire:?}: {failed}");
+        assert!(!plain[0].exists_now("x"), "{layout:?}: {failed}");
     }
 }

@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, FencingToken, NodeProblem, Wire};
+use quorumlock::{ConfigError, Error, FencingToken, Layout, NodeProblem, Servers};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, Denial, EnqueueRequest, HeldInterval, Hints, Incarnation, Instant,
     Lane, LeaseRequest, Name, Node as _, Nonce, Precedence, QueuedAt, ReplyFuture, ReplySink, Vote,
@@ -16,7 +16,7 @@ use quorumlock_tests::{Plain, builder, eventually, waiters, within};
 
 use crate::direct::{self, ask, one_node};
 use crate::members::{self, LATE, Sign};
-use crate::{LONG_LEASE, Node, WIRES};
+use crate::{LAYOUTS, LONG_LEASE, Node};
 
 fn claim(names: &[&str]) -> Claim {
     let name = |name: &&str| Name::new(name).expect("a good name");
@@ -69,19 +69,25 @@ async fn free(plain: &Plain, names: &[&str]) {
 /// SET1: whatever name is held, a request and a regrant take none of the others.
 #[tokio::test]
 async fn a_refused_request_takes_nothing() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
-        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
+        let (node, plain) = (one_node(&server, layout, None), &server.plain);
         for busy in ["a", "b", "c"] {
             let one = request(&[busy], 7);
             assert!(matches!(acquire(&node, &one, FencingToken::NONE).await, Answer::Yes(_)));
             let set = request(&["a", "b", "c"], 8);
             let others: Vec<_> = ["a", "b", "c"].into_iter().filter(|name| *name != busy).collect();
             let refused = acquire(&node, &set, FencingToken::NONE).await;
-            assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{wire:?}: {refused:?}");
+            assert!(
+                matches!(refused, Answer::No(Denial::Busy(Some(_)))),
+                "{layout:?}: {refused:?}"
+            );
             free(plain, &others).await;
             let refused = regrant(&node, &set, FencingToken::NONE).await;
-            assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{wire:?}: {refused:?}");
+            assert!(
+                matches!(refused, Answer::No(Denial::Busy(Some(_)))),
+                "{layout:?}: {refused:?}"
+            );
             free(plain, &others).await;
             plain.ask::<i64>(&["DEL", busy]).await;
         }
@@ -106,9 +112,9 @@ async fn a_token_is_accepted_if_the_mark_of_each_name_has() {
         let [first, last] = names;
         let slots: BTreeSet<_> = claim.names().map(Name::slot).collect();
         assert_eq!(slots.len(), if first == "a" { 2 } else { 1 });
-        for wire in WIRES {
-            let Some(server) = Node::start(wire).await else { return };
-            let (node, plain) = (one_node(&server, wire, None), &server.plain);
+        for layout in LAYOUTS {
+            let Some(server) = Node::start(layout).await else { return };
+            let (node, plain) = (one_node(&server, layout, None), &server.plain);
             let ahead = token(NOW + 3_200);
             let one = request(&[last], 7);
             assert_eq!(token_of(&acquire(&node, &one, ahead).await), Acceptance::Accepted);
@@ -116,21 +122,21 @@ async fn a_token_is_accepted_if_the_mark_of_each_name_has() {
 
             let set = request(&names, 8);
             let vote = acquire(&node, &set, token(NOW)).await;
-            assert_eq!(token_of(&vote), Acceptance::Behind(ahead), "{wire:?}: {names:?}");
+            assert_eq!(token_of(&vote), Acceptance::Behind(ahead), "{layout:?}: {names:?}");
             assert_eq!(raise(&node, &set, ahead).await, Answer::Yes(Acceptance::Behind(ahead)));
             let above = token(NOW + 6_400);
             assert_eq!(raise(&node, &set, above).await, Answer::Yes(Acceptance::Accepted));
             for name in names {
-                assert_eq!(plain.mark(name).await, Some(above.get()), "{wire:?}: {name}");
+                assert_eq!(plain.mark(name).await, Some(above.get()), "{layout:?}: {name}");
             }
             plain.ask::<i64>(&["DEL", first]).await;
             let gone = raise(&node, &set, token(NOW + 9_600)).await;
-            assert_eq!(gone, Answer::No(Denial::Gone), "{wire:?}: it holds one name of two");
+            assert_eq!(gone, Answer::No(Denial::Gone), "{layout:?}: it holds one name of two");
             assert_eq!(plain.mark(last).await, Some(above.get()), "no mark moves for it");
             let later = token(NOW + 12_800);
             assert!(matches!(regrant(&node, &set, later).await, Answer::Yes(_)), "taken again");
             for name in names {
-                assert_eq!(plain.mark(name).await, Some(later.get()), "{wire:?}: {name}");
+                assert_eq!(plain.mark(name).await, Some(later.get()), "{layout:?}: {name}");
             }
         }
     }
@@ -140,9 +146,9 @@ async fn a_token_is_accepted_if_the_mark_of_each_name_has() {
 /// the same call are not touched by that.
 #[tokio::test]
 async fn a_set_is_renewed_while_it_has_all_names() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
-        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
+        let (node, plain) = (one_node(&server, layout, None), &server.plain);
         let short = |request: LeaseRequest| LeaseRequest { ttl: Duration::from_secs(9), ..request };
         let (before, set, after) =
             (request(&["a"], 1), request(&["b", "c", "d"], 2), request(&["e"], 3));
@@ -155,13 +161,13 @@ async fn a_set_is_renewed_while_it_has_all_names() {
         assert!(answers.iter().all(|answer| matches!(answer, Answer::Yes(_))), "{answers:?}");
         for name in ["a", "b", "c", "d", "e"] {
             let left: i64 = plain.ask(&["PTTL", name]).await;
-            assert!(left > 30_000, "{wire:?}: {name} has {left} ms");
+            assert!(left > 30_000, "{layout:?}: {name} has {left} ms");
         }
         for missing in ["b", "c", "d"] {
             plain.ask::<i64>(&["DEL", missing]).await;
             let answers = renew(&node, &all).await;
             let [first, set, last] = &answers[..] else { panic!("{answers:?}") };
-            assert_eq!(*set, Answer::No(Denial::Gone), "{wire:?}: without {missing}");
+            assert_eq!(*set, Answer::No(Denial::Gone), "{layout:?}: without {missing}");
             assert!(matches!((first, last), (Answer::Yes(_), Answer::Yes(_))), "{answers:?}");
             assert!(matches!(regrant(&node, &all[1], FencingToken::NONE).await, Answer::Yes(_)));
         }
@@ -171,9 +177,9 @@ async fn a_set_is_renewed_while_it_has_all_names() {
 /// SET3: a release frees all names, and says that the set was held only if all names were.
 #[tokio::test]
 async fn a_release_frees_all_names() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
-        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
+        let (node, plain) = (one_node(&server, layout, None), &server.plain);
         for missing in [None, Some("a"), Some("c")] {
             let set = request(&["a", "b", "c"], 7);
             assert!(matches!(acquire(&node, &set, FencingToken::NONE).await, Answer::Yes(_)));
@@ -182,8 +188,8 @@ async fn a_release_frees_all_names() {
             }
             let (held, hints) = (HeldInterval::UNKNOWN, Hints::contended(true));
             let released = ask(|to| node.release(&set, held, Lane::Caller, hints, to)).await;
-            let Answer::Yes(outcome) = released else { panic!("{wire:?}: {released:?}") };
-            assert_eq!(outcome.held, missing.is_none(), "{wire:?}: without {missing:?}");
+            let Answer::Yes(outcome) = released else { panic!("{layout:?}: {released:?}") };
+            assert_eq!(outcome.held, missing.is_none(), "{layout:?}: without {missing:?}");
             free(plain, &["a", "b", "c"]).await;
         }
     }
@@ -194,11 +200,11 @@ async fn a_release_frees_all_names() {
 #[tokio::test]
 async fn a_waiter_is_queued_for_the_name_that_refuses_it() {
     let precedences = [(Precedence::AsItComes, false), (Precedence::Turn, true)];
-    for (wire, (precedence, turn)) in
-        WIRES.into_iter().flat_map(|wire| precedences.map(|p| (wire, p)))
+    for (layout, (precedence, turn)) in
+        LAYOUTS.into_iter().flat_map(|layout| precedences.map(|p| (layout, p)))
     {
-        let Some(server) = Node::start(wire).await else { return };
-        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+        let Some(server) = Node::start(layout).await else { return };
+        let (node, plain) = (one_node(&server, layout, None), &server.plain);
         let inbox = Arc::new(Nothing);
         let _heard = node.wait_queue().expect("a queue").subscribe(claim(&["a"]).name(), inbox, 0);
         let queued_at = eventually("subscribed", async || {
@@ -218,9 +224,9 @@ async fn a_waiter_is_queued_for_the_name_that_refuses_it() {
             plain.exists(&waiters("b")).await.then_some(queued_at)
         })
         .await;
-        assert_eq!(queued_at.take_names(), [1].into(), "{wire:?}: the second name");
+        assert_eq!(queued_at.take_names(), [1].into(), "{layout:?}: the second name");
         for name in ["a", "c"] {
-            assert_eq!(plain.exists(&waiters(name)).await, turn, "{wire:?}: {name}");
+            assert_eq!(plain.exists(&waiters(name)).await, turn, "{layout:?}: {name}");
         }
     }
 }
@@ -229,22 +235,25 @@ async fn a_waiter_is_queued_for_the_name_that_refuses_it() {
 /// notification on. The waiter behind it never asks by itself.
 #[tokio::test]
 async fn the_waiter_behind_a_set_is_notified() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
         let (locker, plain) = server.clients();
         let hold = async |name| {
             within("free", locker.lock(name).lease(LONG_LEASE)).await.expect("granted")
         };
         let (first, _second) = (hold("a").await, hold("b").await);
-        let sets = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
-        let waiting = sets.lock_all(["a", "b"]).lease(LONG_LEASE);
+        let sets = builder()
+            .layout(layout)
+            .on(Servers::single(server.server[0].url()))
+            .expect("a good URL");
+        let waiting = sets.lock(["a", "b"]).lease(LONG_LEASE);
         let waiting = tokio::spawn(waiting.into_future());
         let queue = waiters("a");
         eventually("queued", async || plain.exists(&queue).await.then_some(())).await;
-        let behind = format!("behind {}", members::kind_of(wire));
+        let behind = format!("behind {}", members::kind_of(layout));
         let mut told = members::waiter(&plain, &queue, &behind, LATE, Sign::NOW).await;
         first.unlock().await.expect("held");
-        assert_eq!(within("the message", told.next()).await, "a", "{wire:?}");
+        assert_eq!(within("the message", told.next()).await, "a", "{layout:?}");
         waiting.abort();
     }
 }
@@ -258,45 +267,47 @@ impl ReplySink<WaitEvent> for Nothing {
 /// A key that is no lock refuses the set, and the other names stay free.
 #[tokio::test]
 async fn a_key_of_another_type_refuses_all_names() {
-    for wire in WIRES {
-        let Some(server) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(server) = Node::start(layout).await else { return };
         let (locker, plain) = server.clients();
         plain.ask::<i64>(&["LPUSH", "b", "theirs"]).await;
-        let refused = within("an answer", locker.lock_all(["a", "b", "c"])).await;
+        let refused = within("an answer", locker.lock(["a", "b", "c"])).await;
         let refused = refused.expect_err("refused");
         let Error::Refused(none) = &refused else { panic!("{refused:?}") };
         let wrong = NodeProblem::NotALock { key: "a, b, c".into(), found: "a list".into() };
-        assert_eq!(none.nodes[0].problem, wrong, "{wire:?}");
+        assert_eq!(none.nodes[0].problem, wrong, "{layout:?}");
         free(&plain, &["a", "c"]).await;
-        assert_eq!(plain.ask::<i64>(&["LLEN", "b"]).await, 1, "{wire:?}: not deleted");
+        assert_eq!(plain.ask::<i64>(&["LLEN", "b"]).await, 1, "{layout:?}: not deleted");
     }
 }
 
 /// A server that counts tokens itself counts them for one name.
 #[tokio::test]
 async fn redissons_counter_has_one_name() {
-    let Some(server) = Node::start(Wire::Redisson).await else { return };
-    let locker =
-        builder().redisson_fenced(true).single(server.server[0].url()).expect("one server");
-    let refused = within("an answer", locker.try_lock_all(["a", "b"])).await.expect_err("refused");
+    let Some(server) = Node::start(Layout::Redisson).await else { return };
+    let locker = builder()
+        .redisson_fenced(true)
+        .on(Servers::single(server.server[0].url()))
+        .expect("one server");
+    let refused = within("an answer", locker.try_lock(["a", "b"])).await.expect_err("refused");
     let Error::Config(ConfigError::DoesNotApply { option, .. }) = refused else {
         panic!("{refused:?}")
     };
     assert_eq!(option, "redisson_fenced");
     free(&server.plain, &["a", "b"]).await;
-    drop(within("free", locker.lock_all(["a"])).await.expect("one name"));
+    drop(within("free", locker.lock(["a"])).await.expect("one name"));
 }
 
 /// Ten names take one request.
 #[tokio::test]
 async fn ten_free_names_take_one_request() {
-    let wire = Wire::Redlock;
-    let Some(server) = Node::start(wire).await else { return };
+    let layout = Layout::Redlock;
+    let Some(server) = Node::start(layout).await else { return };
     let (locker, plain) = server.clients();
     within("connected", locker.ping()).await.expect("an answer");
     let names: Vec<_> = (0..10).map(|number| format!("job/{number}")).collect();
     let before = server.calls("evalsha").await;
-    let set = within("free", locker.lock_all(&names).lease(LONG_LEASE)).await.expect("granted");
+    let set = within("free", locker.lock(&names).lease(LONG_LEASE)).await.expect("granted");
     assert_eq!(server.calls("evalsha").await - before, 1);
     set.unlock().await.expect("held");
     free(&plain, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;

@@ -4,11 +4,11 @@
 use std::future::IntoFuture as _;
 
 use futures::future::{join_all, join3};
-use quorumlock::{Error, FencingToken, Guard, Locker, Wire};
+use quorumlock::{Error, FencingToken, Guard, Layout, Locker, Servers};
 use quorumlock_tests::{builder, eventually, scripts_only, within};
 
 use crate::plain::Fleet;
-use crate::{LONG_LEASE, Node, WIRES, last_of};
+use crate::{LAYOUTS, LONG_LEASE, Node, last_of};
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("name/{i}")).collect()
@@ -21,8 +21,8 @@ async fn at_once(locker: &Locker, names: &[String]) -> Vec<Result<Option<Guard>,
 
 impl Node {
     /// Also `None` where lockers send no transactions.
-    async fn sharing(wire: Wire) -> Option<Self> {
-        if scripts_only() { None } else { Self::start(wire).await }
+    async fn sharing(layout: Layout) -> Option<Self> {
+        if scripts_only() { None } else { Self::start(layout).await }
     }
 
     /// Acquires and releases all names. Returns their tokens.
@@ -40,11 +40,12 @@ impl Node {
 
 #[tokio::test]
 async fn each_hears_of_its_own_name() {
-    for wire in WIRES {
-        let Some(node) = Node::sharing(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::sharing(layout).await else { return };
         let names = names(8);
         let fences = node.take_all(&names).await;
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other =
+            builder().layout(layout).on(Servers::single(node.server[0].url())).expect("a good URL");
         let theirs = other.lock(&names[3]).lease(LONG_LEASE).await.expect("free");
         // The mark of this name is ahead of the clock, so the token is raised.
         let ahead = fences[5].get() + 3_600_000_000;
@@ -52,20 +53,21 @@ async fn each_hears_of_its_own_name() {
 
         let before = node.calls("exec").await;
         let guards = at_once(&node.locker, &names).await;
-        assert_eq!(node.calls("exec").await, before + 1, "{wire:?}: one for all");
+        assert_eq!(node.calls("exec").await, before + 1, "{layout:?}: one for all");
         for (i, guard) in guards.into_iter().enumerate() {
             let guard = guard.expect("an answer");
-            assert_eq!(guard.is_some(), i != 3, "{wire:?}: name/{i}");
+            assert_eq!(guard.is_some(), i != 3, "{layout:?}: name/{i}");
             let Some(guard) = guard else { continue };
-            assert!(guard.token() > fences[i], "{wire:?}: name/{i}");
-            assert_eq!(guard.token().get() > ahead, i == 5, "{wire:?}: name/{i}");
+            assert!(guard.token() > fences[i], "{layout:?}: name/{i}");
+            assert_eq!(guard.token().get() > ahead, i == 5, "{layout:?}: name/{i}");
             assert_eq!(node.plain.mark(&names[i]).await, Some(last_of(guard.token())));
-            let holder = node.locker.holder(&names[i]).await.expect("an answer").expect("held");
-            assert!(holder.has(guard.nonce()), "{wire:?}: name/{i}: {holder:?}");
+            let holder =
+                node.locker.mutex(&names[i]).holder().await.expect("an answer").expect("held");
+            assert!(holder.has(guard.nonce()), "{layout:?}: name/{i}: {holder:?}");
             guard.unlock().await.expect("held");
         }
         assert_eq!(theirs.check(), Ok(()));
-        let holder = other.holder(&names[3]).await.expect("an answer").expect("held");
+        let holder = other.mutex(&names[3]).holder().await.expect("an answer").expect("held");
         assert!(holder.has(theirs.nonce()), "{holder:?}");
     }
 }
@@ -73,7 +75,7 @@ async fn each_hears_of_its_own_name() {
 /// A transaction is limited so that it does not block the server for long.
 #[tokio::test]
 async fn not_more_than_some_share_one() {
-    let Some(node) = Node::sharing(Wire::Redisson).await else { return };
+    let Some(node) = Node::sharing(Layout::Redisson).await else { return };
     let names = names(100);
     // The client connects first, so that all names are sent at once.
     node.take_all(&names[..1]).await;
@@ -87,8 +89,8 @@ async fn not_more_than_some_share_one() {
 /// One command that a server refuses aborts a whole transaction.
 #[tokio::test]
 async fn a_release_does_not_share_what_is_aborted() {
-    for wire in WIRES {
-        let Some(node) = Node::sharing(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::sharing(layout).await else { return };
         let names = names(4);
         node.take_all(&names).await;
         let held = node.locker.lock(&names[1]).lease(LONG_LEASE).await.expect("free");
@@ -104,36 +106,39 @@ async fn a_release_does_not_share_what_is_aborted() {
             ),
         )
         .await;
-        assert!(node.calls("multi").await > before, "{wire:?}: nothing was asked in a transaction");
+        assert!(
+            node.calls("multi").await > before,
+            "{layout:?}: nothing was asked in a transaction"
+        );
         for refused in rest.into_iter().chain([first]) {
-            assert!(matches!(refused, Err(Error::Refused(_))), "{wire:?}: {refused:?}");
+            assert!(matches!(refused, Err(Error::Refused(_))), "{layout:?}: {refused:?}");
         }
         freed.expect("held");
-        assert!(!node.plain.exists(&names[1]).await, "{wire:?}");
+        assert!(!node.plain.exists(&names[1]).await, "{layout:?}");
     }
 }
 
 /// From then on all names are acquired by script.
 #[tokio::test]
 async fn a_right_that_is_missing_is_missing_for_all() {
-    for wire in WIRES {
-        let Some(node) = Node::sharing(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::sharing(layout).await else { return };
         let names = names(4);
         let mut last = vec![FencingToken::NONE; 4];
-        let right = if wire == Wire::Redisson { "-restore" } else { "-multi" };
+        let right = if layout == Layout::Redisson { "-restore" } else { "-multi" };
         node.plain.ask::<String>(&["ACL", "SETUSER", "default", right]).await;
         for _ in 0..2 {
             let next = node.take_all(&names).await;
-            assert!(next.iter().zip(&last).all(|(next, last)| next > last), "{wire:?}");
+            assert!(next.iter().zip(&last).all(|(next, last)| next > last), "{layout:?}");
             last = next;
         }
         // `MULTI` is counted whether it is refused or carried out.
         let stats: String = node.plain.ask(&["INFO", "commandstats"]).await;
         let multi = stats.lines().find(|line| line.starts_with("cmdstat_multi:")).expect("asked");
         let once = multi.contains(":calls=1,") != multi.contains("rejected_calls=1,");
-        assert!(once, "{wire:?}: asked again for what is forbidden: {multi}");
+        assert!(once, "{layout:?}: asked again for what is forbidden: {multi}");
         for name in &names {
-            assert!(!node.plain.exists(name).await, "{wire:?}: {name} stays");
+            assert!(!node.plain.exists(name).await, "{layout:?}: {name} stays");
         }
     }
 }

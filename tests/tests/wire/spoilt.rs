@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, NodeProblem, Wire};
+use quorumlock::{Error, Layout, NodeProblem};
 use quorumlock_tests::{Stopwatch, eventually, mark_key, within};
 
 use crate::{LONG_LEASE, Quorum, plain_quorum};
@@ -11,22 +11,27 @@ use crate::{LONG_LEASE, Quorum, plain_quorum};
 const NAME: &str = "x";
 
 /// The keys to spoil: the name, and the mark of its slot, in both layouts.
-fn spoilt() -> [(Wire, &'static str); 4] {
+fn spoilt() -> [(Layout, &'static str); 4] {
     let mark = mark_key(NAME);
-    [(Wire::Redisson, NAME), (Wire::Redisson, mark), (Wire::Redlock, NAME), (Wire::Redlock, mark)]
+    [
+        (Layout::Redisson, NAME),
+        (Layout::Redisson, mark),
+        (Layout::Redlock, NAME),
+        (Layout::Redlock, mark),
+    ]
 }
 
 #[tokio::test]
 async fn one_spoilt_key_of_five_is_no_obstacle() {
-    for (wire, key) in spoilt() {
-        let Some(quorum) = Quorum::start(5, wire).await else { return };
+    for (layout, key) in spoilt() {
+        let Some(quorum) = Quorum::start(5, layout).await else { return };
         let (locker, plain) = quorum.clients();
         plain[2].ask::<i64>(&["RPUSH", key, "a member"]).await;
         for _ in 0..50 {
             let guard = within("an answer", locker.lock(NAME).lease(LONG_LEASE)).await;
-            let guard = guard.unwrap_or_else(|error| panic!("{wire:?} {key}: {error}"));
-            let holder = within("an answer", locker.holder(NAME)).await.expect("an answer");
-            assert!(holder.is_some_and(|holder| holder.has(guard.nonce())), "{wire:?} {key}");
+            let guard = guard.unwrap_or_else(|error| panic!("{layout:?} {key}: {error}"));
+            let holder = within("an answer", locker.mutex(NAME).holder()).await.expect("an answer");
+            assert!(holder.is_some_and(|holder| holder.has(guard.nonce())), "{layout:?} {key}");
             guard.unlock().await.expect("held");
         }
         // A renewal works, too.
@@ -37,23 +42,23 @@ async fn one_spoilt_key_of_five_is_no_obstacle() {
             (until.elapsed() > Duration::from_secs(3)).then_some(())
         })
         .await;
-        let other = plain_quorum(wire, quorum.servers.urls());
+        let other = plain_quorum(layout, quorum.servers.urls());
         assert!(within("an answer", other.try_lock(NAME)).await.expect("an answer").is_none());
-        assert!(within("an answer", other.force_unlock(NAME)).await.expect("an answer"));
+        assert!(within("an answer", other.mutex(NAME).force_unlock()).await.expect("an answer"));
         drop(guard);
     }
 }
 
 #[tokio::test]
 async fn a_spoilt_majority_is_refused_by_the_name_of_the_key() {
-    for (wire, key) in spoilt() {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+    for (layout, key) in spoilt() {
+        let Some(quorum) = Quorum::start(3, layout).await else { return };
         let (locker, plain) = quorum.clients();
         for node in &plain[..2] {
             node.ask::<i64>(&["RPUSH", key, "a member"]).await;
         }
         let refused = within("an answer", locker.lock(NAME)).await;
-        let Err(Error::Refused(none)) = refused else { panic!("{wire:?} {key}: {refused:?}") };
+        let Err(Error::Refused(none)) = refused else { panic!("{layout:?} {key}: {refused:?}") };
         assert_eq!((none.of, none.needed, none.nodes.len()), (3, 2, 2), "{none:?}");
         let key = key.to_owned();
         let problem = match &*key {

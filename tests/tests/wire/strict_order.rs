@@ -5,20 +5,20 @@ use std::future::IntoFuture as _;
 use std::pin::Pin;
 use std::time::Duration;
 
-use quorumlock::{Error, Guard, Locker, Wire};
+use quorumlock::{Error, Guard, Layout, Locker, Servers};
 use quorumlock_tests::{Plain, builder, eventually, within};
 use quorumlock_watchdog::Clock;
 
 use crate::members::{self, Sign};
-use crate::{LONG_LEASE, Node, WIRES};
+use crate::{LAYOUTS, LONG_LEASE, Node};
 
 const WAITERS: &str = "quorumlock:waiters:{x}";
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
-fn strict(node: &Node, wire: Wire) -> Locker {
-    let builder = builder().wire(wire).strict_order(true);
-    builder.single(node.server[0].url()).expect("a good URL")
+fn strict(node: &Node, layout: Layout) -> Locker {
+    let builder = builder().layout(layout).strict_order(true);
+    builder.on(Servers::single(node.server[0].url())).expect("a good URL")
 }
 
 /// Polls `waiting` until `event`.
@@ -45,9 +45,9 @@ async fn queue_one(node: &Node, locker: &Locker, before: usize) -> Waiting {
 
 #[tokio::test]
 async fn a_newcomer_leaves_a_free_name_to_the_head_of_the_queue() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let [first, second, third] = [(); 3].map(|()| strict(&node, wire));
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let [first, second, third] = [(); 3].map(|()| strict(&node, layout));
         let held = within("free", first.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let mut waiting = queue_one(&node, &second, 0).await;
         // As if the lease had ended: nobody is told.
@@ -55,7 +55,15 @@ async fn a_newcomer_leaves_a_free_name_to_the_head_of_the_queue() {
         let newcomer = third.try_lock("x").await.expect("an answer");
         assert!(newcomer.is_none(), "it overtook a waiter");
         let next = within("its turn", &mut waiting).await.expect("granted");
-        assert!(node.locker.holder("x").await.expect("an answer").expect("held").has(next.nonce()));
+        assert!(
+            node.locker
+                .mutex("x")
+                .holder()
+                .await
+                .expect("an answer")
+                .expect("held")
+                .has(next.nonce())
+        );
         drop(held);
         next.unlock().await.expect("held");
         let free = third.try_lock("x").await.expect("an answer");
@@ -65,9 +73,9 @@ async fn a_newcomer_leaves_a_free_name_to_the_head_of_the_queue() {
 
 #[tokio::test]
 async fn a_newcomer_without_strict_order_overtakes() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let [first, second] = [(); 2].map(|()| strict(&node, wire));
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let [first, second] = [(); 2].map(|()| strict(&node, layout));
         let held = within("free", first.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let _waiting = queue_one(&node, &second, 0).await;
         node.plain.ask::<i64>(&["DEL", "x"]).await;
@@ -78,9 +86,9 @@ async fn a_newcomer_without_strict_order_overtakes() {
 
 #[tokio::test]
 async fn waiters_are_served_in_the_order_in_which_they_came() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let lockers = [(); 5].map(|()| strict(&node, wire));
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let lockers = [(); 5].map(|()| strict(&node, layout));
         let held = within("free", lockers[0].lock("x").lease(LONG_LEASE)).await.expect("granted");
         let mut waiting = Vec::new();
         for (before, locker) in lockers[1..].iter().enumerate() {
@@ -103,11 +111,11 @@ async fn waiters_are_served_in_the_order_in_which_they_came() {
 /// The queue member of a process that has ended is passed over at once.
 #[tokio::test]
 async fn a_dead_head_is_passed_over() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let dead = format!("dead {}", members::kind_of(wire));
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let dead = format!("dead {}", members::kind_of(layout));
         members::add(&node.plain, WAITERS, &dead, 1, Sign::NOW).await;
-        let guard = strict(&node, wire).try_lock("x").await.expect("an answer");
+        let guard = strict(&node, layout).try_lock("x").await.expect("an answer");
         assert!(guard.is_some(), "a dead waiter keeps the name");
         assert_eq!(queued(&node.plain).await, 0);
     }
@@ -117,23 +125,23 @@ async fn a_dead_head_is_passed_over() {
 /// there, the other would yield next, and nobody would have the name.
 #[tokio::test]
 async fn nobody_yields_to_a_waiter_who_arrived_in_the_same_step() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (first, second, plain) = (strict(&node, wire), strict(&node, wire), &node.plain);
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let (first, second, plain) = (strict(&node, layout), strict(&node, layout), &node.plain);
         let held = within("free", first.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let mut waiting = queue_one(&node, &second, 0).await;
         let queue: Vec<(String, u64)> =
             plain.ask(&["ZRANGE", WAITERS, "0", "0", "WITHSCORES"]).await;
         let step = members::step_of(queue[0].1);
         let asked = Sign::Asked(Duration::from_millis(600));
-        let head = format!("! {}", members::kind_of(wire));
+        let head = format!("! {}", members::kind_of(layout));
         let _told = members::waiter(plain, WAITERS, &head, step, asked).await;
         assert_eq!(members::all(plain, WAITERS).await[0], head);
         // As if the lease had ended: the waiter comes when it polls.
         plain.ask::<i64>(&["DEL", "x"]).await;
         let guard = within("its poll", &mut waiting).await.expect("granted");
         let notified = members::notified(plain, WAITERS).await;
-        assert!(notified.is_empty(), "{wire:?}: it yielded to {notified:?}");
+        assert!(notified.is_empty(), "{layout:?}: it yielded to {notified:?}");
         drop((held, guard));
     }
 }
@@ -141,10 +149,10 @@ async fn nobody_yields_to_a_waiter_who_arrived_in_the_same_step() {
 /// A waiter that was notified has half a second at least.
 #[tokio::test]
 async fn a_notified_waiter_that_does_not_come_is_passed_over_within_a_second() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let locker = strict(&node, wire);
-        let head = format!("head {}", members::kind_of(wire));
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let locker = strict(&node, layout);
+        let head = format!("head {}", members::kind_of(layout));
         let mut told = members::waiter(&node.plain, WAITERS, &head, 1, Sign::NOW).await;
         let clock = Clock::system();
         let begun = clock.now();
@@ -163,11 +171,11 @@ async fn a_notified_waiter_that_does_not_come_is_passed_over_within_a_second() {
 /// told, too, and not served before: it comes when that time is over.
 #[tokio::test]
 async fn a_head_that_shows_no_life_has_its_time_before_the_next_one() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (first, second, plain) = (strict(&node, wire), strict(&node, wire), &node.plain);
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let (first, second, plain) = (strict(&node, layout), strict(&node, layout), &node.plain);
         let held = within("free", first.lock("x").lease(LONG_LEASE)).await.expect("granted");
-        let head = format!("head {}", members::kind_of(wire));
+        let head = format!("head {}", members::kind_of(layout));
         let mut told = members::waiter(plain, WAITERS, &head, 1, Sign::STALE).await;
         let mut waiting = queue_one(&node, &second, 1).await;
         let next = members::all(plain, WAITERS).await.remove(1);
@@ -178,7 +186,7 @@ async fn a_head_that_shows_no_life_has_its_time_before_the_next_one() {
         assert_eq!((told.next().await, next_told.next().await), ("x".to_owned(), "x".to_owned()));
         let guard = within("its turn", &mut waiting).await.expect("granted");
         let passed = clock.now().since(begun);
-        assert!(passed > Duration::from_millis(450), "{wire:?}: {passed:?}");
+        assert!(passed > Duration::from_millis(450), "{layout:?}: {passed:?}");
         guard.unlock().await.expect("held");
     }
 }
@@ -186,9 +194,9 @@ async fn a_head_that_shows_no_life_has_its_time_before_the_next_one() {
 /// A task of the holder's process does not get the lock before a process that waits for longer.
 #[tokio::test]
 async fn a_local_waiter_does_not_overtake_another_process() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let [ours, other] = [(); 2].map(|()| strict(&node, wire));
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let [ours, other] = [(); 2].map(|()| strict(&node, layout));
         let held = within("free", ours.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let mut waiting = queue_one(&node, &other, 0).await;
         let local = tokio::spawn({
@@ -207,19 +215,22 @@ async fn a_local_waiter_does_not_overtake_another_process() {
 /// All kinds of locks keep the order.
 #[tokio::test]
 async fn every_kind_of_lock_keeps_the_order() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let [first, second, third] = [(); 3].map(|()| strict(&node, wire));
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let [first, second, third] = [(); 3].map(|()| strict(&node, layout));
         let held = within("free", first.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let _waiting = queue_one(&node, &second, 0).await;
         node.plain.ask::<i64>(&["DEL", "x"]).await;
-        let set = third.try_lock_all(["a", "x"]).await.expect("an answer");
+        let set = third.try_lock(["a", "x"]).await.expect("an answer");
         assert!(set.is_none(), "a set overtook a waiter");
         assert!(third.try_lock("a").await.expect("an answer").is_some(), "it took nothing");
         drop(held);
 
-        let permit = within("free", first.permit("p", 1).lease(LONG_LEASE)).await.expect("granted");
-        let mut waiting = Box::pin(second.permit("p", 1).lease(LONG_LEASE).into_future());
+        let permit = within("free", first.semaphore("p", 1).acquire().lease(LONG_LEASE))
+            .await
+            .expect("granted");
+        let mut waiting =
+            Box::pin(second.semaphore("p", 1).acquire().lease(LONG_LEASE).into_future());
         let key = "quorumlock:waiters:raw:quorumlock:permit:{p}:";
         let in_queue = async || node.plain.exists(key).await.then_some(());
         tokio::select! {
@@ -228,14 +239,15 @@ async fn every_kind_of_lock_keeps_the_order() {
             granted = &mut waiting => panic!("{granted:?}"),
         }
         node.plain.ask::<i64>(&["DEL", "quorumlock:permit:{p}:0"]).await;
-        let newcomer = third.try_permit("p", 1).await.expect("an answer");
+        let newcomer = third.semaphore("p", 1).try_acquire().await.expect("an answer");
         assert!(newcomer.is_none(), "a permit overtook a waiter");
         within("its turn", waiting).await.expect("granted").unlock().await.expect("held");
         drop(permit);
 
-        let writer = within("free", first.write("rw").lease(LONG_LEASE)).await.expect("granted");
+        let writer =
+            within("free", first.rw_lock("rw").write().lease(LONG_LEASE)).await.expect("granted");
         writer.unlock().await.expect("held");
-        let readers = (third.try_read("rw").await, second.try_read("rw").await);
+        let readers = (third.rw_lock("rw").try_read().await, second.rw_lock("rw").try_read().await);
         assert!(matches!(readers, (Ok(Some(_)), Ok(Some(_)))), "readers share");
     }
 }

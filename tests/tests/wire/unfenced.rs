@@ -1,7 +1,7 @@
 //! Locks without fencing tokens: what plain libraries offer, and no more.
 
 use quorumlock::fencing::FenceGate;
-use quorumlock::{Admission, Builder, FencingToken, Guard, Locker, Wire};
+use quorumlock::{Admission, Builder, FencingToken, Guard, Layout, Locker};
 use quorumlock_testbed::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::{Plain, builder, mark_key, scripts_only, within};
 
@@ -9,20 +9,20 @@ use crate::LONG_LEASE;
 
 #[tokio::test]
 async fn they_exclude_wake_up_and_leave_no_mark() {
-    for wire in [Wire::Redisson, Wire::Redlock] {
+    for layout in [Layout::Redisson, Layout::Redlock] {
         for nodes in [1, 3] {
             let Some(servers) = servers::for_test(nodes, &ServerOptions::default()) else { return };
-            exclude(&servers, wire).await;
+            exclude(&servers, layout).await;
             for url in servers.urls() {
                 let node = Plain::to(&url).await;
-                assert!(!node.exists(mark_key("x")).await, "{wire:?} on {nodes}");
+                assert!(!node.exists(mark_key("x")).await, "{layout:?} on {nodes}");
             }
         }
     }
 }
 
-async fn exclude(servers: &Servers, wire: Wire) {
-    let [one, other] = [(); 2].map(|()| locker(unfenced(wire), servers));
+async fn exclude(servers: &Servers, layout: Layout) {
+    let [one, other] = [(); 2].map(|()| locker(unfenced(layout), servers));
     let guard = within("free", one.lock("x").lease(LONG_LEASE)).await.expect("granted");
     assert_eq!(guard.token(), FencingToken::NONE);
     assert!(within("an answer", other.try_lock("x")).await.expect("all answer").is_none());
@@ -47,7 +47,7 @@ async fn in_redlocks_layout_a_free_lock_is_taken_by_set() {
     }
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
     let node = Plain::to(servers[0].url()).await;
-    let locker = locker(unfenced(Wire::Redlock), &servers);
+    let locker = locker(unfenced(Layout::Redlock), &servers);
     within("connected", locker.ping()).await.expect("an answer");
     node.ask::<String>(&["CONFIG", "RESETSTAT"]).await;
     let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
@@ -66,8 +66,8 @@ async fn in_redlocks_layout_a_free_lock_is_taken_by_set() {
 async fn who_waits_learns_how_long_the_lease_lasts() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
     let node = Plain::to(servers[0].url()).await;
-    node.ask::<String>(&["SET", "x", "a stranger that died", "PX", "300"]).await;
-    let locker = locker(unfenced(Wire::Redlock), &servers);
+    node.ask::<String>(&["SET", "x", "a foreign client that died", "PX", "300"]).await;
+    let locker = locker(unfenced(Layout::Redlock), &servers);
     // The waiter's own lease is far longer than the foreign holder's remaining lease.
     let guard = within("free soon", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
     guard.unlock().await.expect("held");
@@ -78,7 +78,7 @@ async fn who_waits_learns_how_long_the_lease_lasts() {
 async fn they_are_handed_over_inside_a_process() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
     let node = Plain::to(servers[0].url()).await;
-    let locker = locker(unfenced(Wire::Redlock), &servers);
+    let locker = locker(unfenced(Layout::Redlock), &servers);
     let first = locker.lock("x").await.expect("free");
     let heirs = (0..4).map(|_| {
         let locker = locker.clone();
@@ -100,20 +100,23 @@ async fn they_are_handed_over_inside_a_process() {
 #[tokio::test]
 async fn no_gate_lets_their_holders_in() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
-    let locker = locker(unfenced(Wire::Redlock), &servers);
+    let locker = locker(unfenced(Layout::Redlock), &servers);
     let guard = locker.lock("x").await.expect("free");
     let gate = FenceGate::new(());
     let refused = gate.claim(guard.token()).expect_err("no token");
     assert!(refused.to_string().contains("no fencing token"), "{refused}");
 }
 
-fn unfenced(wire: Wire) -> Builder {
-    builder().label("").wire(wire).fencing(false)
+fn unfenced(layout: Layout) -> Builder {
+    builder().label("").layout(layout).fencing(false)
 }
 
 fn locker(builder: Builder, servers: &Servers) -> Locker {
     match &servers.urls()[..] {
-        [one] => builder.single(one).expect("a good URL"),
-        several => builder.admission(Admission::Redlock).quorum(several).expect("good URLs"),
+        [one] => builder.on(quorumlock::Servers::single(one)).expect("a good URL"),
+        several => builder
+            .admission(Admission::Redlock)
+            .on(quorumlock::Servers::quorum(several))
+            .expect("good URLs"),
     }
 }

@@ -213,7 +213,7 @@ fn role(nodes: &[NodeFacts]) -> Vec<Finding> {
         (Some(mode @ ("sentinel" | "cluster")), _, _) => Some((
             Severity::Problem,
             format!("runs as {mode}, and locks need independent servers"),
-            "list standalone masters, or give --cluster for a Redis Cluster",
+            "list standalone masters, or say cluster: before the URLs for a Redis Cluster",
         )),
         (_, Some("slave"), _) => Some((
             Severity::Problem,

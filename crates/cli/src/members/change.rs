@@ -7,7 +7,7 @@ use quorumlock::admission::{
     ChangeProgress, ChangeRefused, ChangeStep, MemberChange, MemberList, NodeStatus,
     NodeStatusReport, Terms,
 };
-use quorumlock::{Builder, Locker};
+use quorumlock::{Builder, Locker, Servers};
 use quorumlock_command::{Failure, Outcome, exit, print, say};
 use quorumlock_protocol::without_password;
 use serde::Serialize;
@@ -28,9 +28,9 @@ pub(super) struct Change<'a> {
     pub(super) json: bool,
     pub(super) builder: Builder,
     /// The URLs of the list that changes.
-    pub(super) present: Vec<&'a str>,
+    pub(super) present: Vec<String>,
     /// The URLs of the list to which the change leads.
-    pub(super) target: Vec<&'a str>,
+    pub(super) target: Vec<String>,
     /// Whether `--node` is the list to which the change leads.
     pub(super) given_target: bool,
     /// Of the nodes of the list to which the change leads.
@@ -40,8 +40,9 @@ pub(super) struct Change<'a> {
 impl Change<'_> {
     pub(super) async fn run(self, intent: Intent) -> Outcome {
         let (builder, until) = (&self.builder, intent.until());
-        let mut change = builder.clone().change_members(&self.present, &self.target, until)?;
-        let target = builder.clone().quorum(&self.target)?;
+        let present = builder.clone().with_servers(Servers::quorum(&self.present));
+        let mut change = MemberChange::new(present, &self.target, until)?;
+        let target = builder.clone().on(Servers::quorum(&self.target))?;
         let nodes = target.node_status().await?;
         let seen = self.seen(&nodes);
         let newest = seen.newest();
@@ -64,7 +65,7 @@ impl Change<'_> {
                 say(format_args!("{}, and is refused from now on", remark.what));
             }
         }
-        let present = builder.clone().quorum(&self.present)?;
+        let present = builder.clone().on(Servers::quorum(&self.present))?;
         let (terms, changed) = self.drive(&mut change, &present, &target).await?;
         let next = self.next(&intent, (newest, change.target()), changed);
         let lists = [Some(&terms.list), terms.next.as_ref()].into_iter().flatten();

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock::Builder;
-use quorumlock::admission::Until;
 use quorumlock::env::parse_duration;
+use quorumlock::{Error, Servers};
 use quorumlock_command::{Failure, Outcome, exit, print, say};
+use quorumlock_redis::member_list;
 use quorumlock_watchdog::Clock;
 
 use self::change::Change;
@@ -153,7 +153,7 @@ async fn wait_for_all(args: &QuorumArgs, wait: Duration) -> Outcome {
 async fn look(args: &QuorumArgs) -> Result<Report, Failure> {
     let (urls, builder) = args.nodes.strict_quorum()?;
     let probes = probes(args, &urls)?;
-    let locker = builder.quorum(&urls)?;
+    let locker = builder.on(Servers::quorum(&urls))?;
     let tried = join_all(probes.iter().map(Probe::trial));
     let (nodes, trials) = tokio::join!(locker.node_status(), tried);
     let nodes = nodes?;
@@ -171,21 +171,21 @@ async fn look(args: &QuorumArgs) -> Result<Report, Failure> {
 }
 
 async fn add(args: &QuorumArgs, url: &str) -> Outcome {
-    let (urls, builder) = args.nodes.strict_quorum()?;
-    let label = label_of(&builder, url)?;
-    let present = without(&builder, &urls, &label)?;
+    let (urls, _) = args.nodes.strict_quorum()?;
+    let label = label_of(url)?;
+    let present = without(&urls, &label)?;
     let target =
-        if present.len() < urls.len() { urls.clone() } else { [&urls[..], &[url]].concat() };
+        if present.len() < urls.len() { urls } else { [&urls[..], &[url.to_owned()]].concat() };
     change(args, Intent::Add(label), present, target).await
 }
 
 async fn remove(args: &QuorumArgs, label: &str) -> Outcome {
-    let (urls, builder) = args.nodes.strict_quorum()?;
+    let (urls, _) = args.nodes.strict_quorum()?;
     let label = match label.contains("://") {
-        true => label_of(&builder, label)?,
+        true => label_of(label)?,
         false => label.into(),
     };
-    let target = without(&builder, &urls, &label)?;
+    let target = without(&urls, &label)?;
     if target.len() < 2 {
         return Err(Failure::usage("a quorum needs two nodes or more"));
     }
@@ -197,7 +197,7 @@ async fn finish(args: &QuorumArgs, force: bool) -> Outcome {
     change(args, Intent::Finish { force }, urls.clone(), urls).await
 }
 
-fn probes(args: &QuorumArgs, urls: &[&str]) -> Result<Vec<Probe>, Failure> {
+fn probes(args: &QuorumArgs, urls: &[String]) -> Result<Vec<Probe>, Failure> {
     let settings = args.nodes.settings();
     urls.iter().map(|url| Probe::new(url, &settings, TIMEOUT)).collect()
 }
@@ -205,8 +205,8 @@ fn probes(args: &QuorumArgs, urls: &[&str]) -> Result<Vec<Probe>, Failure> {
 async fn change(
     args: &QuorumArgs,
     intent: Intent,
-    present: Vec<&str>,
-    target: Vec<&str>,
+    present: Vec<String>,
+    target: Vec<String>,
 ) -> Outcome {
     let (given, builder) = args.nodes.strict_quorum()?;
     let change = Change {
@@ -222,18 +222,17 @@ async fn change(
 }
 
 /// The URLs of the nodes that do not have this label.
-fn without<'a>(builder: &Builder, urls: &[&'a str], label: &str) -> Result<Vec<&'a str>, Failure> {
+fn without(urls: &[String], label: &str) -> Result<Vec<String>, Failure> {
     let mut kept = Vec::new();
     for url in urls {
-        if *label_of(builder, url)? != *label {
-            kept.push(*url);
+        if *label_of(url)? != *label {
+            kept.push(url.clone());
         }
     }
     Ok(kept)
 }
 
 /// The label of the node at this URL.
-fn label_of(builder: &Builder, url: &str) -> Result<Arc<str>, Failure> {
-    let alone = builder.clone().change_members([url], [url], Until::BothVote)?;
-    Ok(alone.target().labels()[0].clone())
+fn label_of(url: &str) -> Result<Arc<str>, Failure> {
+    Ok(member_list(&[url]).map_err(Error::from)?.labels()[0].clone())
 }

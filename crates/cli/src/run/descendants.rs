@@ -14,7 +14,7 @@ use tokio::time::sleep;
 #[derive(Debug)]
 pub(super) struct Descendants {
     /// The children that this process had before it ran the command.
-    strangers: Vec<Process>,
+    older: Vec<Process>,
     reaper: JoinSet<()>,
 }
 
@@ -49,9 +49,9 @@ impl Descendants {
         #[cfg(target_os = "linux")]
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let ours = own_id();
-        let mut strangers = all().unwrap_or_default();
-        strangers.retain(|process| process.parent == ours);
-        Ok(Self { strangers, reaper: JoinSet::new() })
+        let mut older = all().unwrap_or_default();
+        older.retain(|process| process.parent == ours);
+        Ok(Self { older, reaper: JoinSet::new() })
     }
 
     /// Takes the exit codes of the adopted, so that the system forgets them: of all children but the
@@ -74,7 +74,7 @@ impl Descendants {
     /// Those that have not ended, the command included; `None` if the system does not tell.
     pub(super) fn alive(&self) -> Option<Vec<Process>> {
         let look = || {
-            let mut found = below(own_id(), &self.strangers, all()?);
+            let mut found = below(own_id(), &self.older, all()?);
             found.retain(|process| !process.zombie);
             Some(found)
         };
@@ -96,10 +96,10 @@ fn own_id() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Of all processes those that descend from `root`, but not those that descend from `strangers`.
-fn below(root: i32, strangers: &[Process], all: Vec<Process>) -> Vec<Process> {
+/// Of all processes those that descend from `root`, but not those that descend from `older`.
+fn below(root: i32, older: &[Process], all: Vec<Process>) -> Vec<Process> {
     let (mut found, mut rest, mut parents) = (Vec::new(), all, vec![root]);
-    rest.retain(|process| !strangers.iter().any(|stranger| stranger.is(process)));
+    rest.retain(|process| !older.iter().any(|child| child.is(process)));
     while !parents.is_empty() {
         let (children, others) =
             rest.into_iter().partition::<Vec<_>, _>(|process| parents.contains(&process.parent));

@@ -25,7 +25,7 @@ impl Hold<kind::Lock> {
     pub(super) fn lock(locker: &Locker, names: &[&str]) -> Self {
         Self {
             locker: locker.clone(),
-            request: locker.lock_all(names),
+            request: locker.lock(names),
             label: format!("the lock {}", names.join(", ")),
             asked: Asked::Lock(names.iter().map(ToString::to_string).collect()),
             slot: |_| None,
@@ -37,7 +37,7 @@ impl Hold<kind::Permit> {
     pub(super) fn permit(locker: &Locker, name: &str, permits: u32) -> Self {
         Self {
             locker: locker.clone(),
-            request: locker.permit(name, permits),
+            request: locker.semaphore(name, permits).acquire(),
             label: format!("a permit of {name}"),
             asked: Asked::Permit(name.to_owned(), permits),
             slot: |permit| Some(permit.slot()),
@@ -49,7 +49,7 @@ impl Hold<kind::Read> {
     pub(super) fn read(locker: &Locker, name: &str) -> Self {
         Self {
             locker: locker.clone(),
-            request: locker.read(name),
+            request: locker.rw_lock(name).read(),
             label: format!("the read-write lock {name}, to read"),
             asked: Asked::Read(name.to_owned()),
             slot: |_| None,
@@ -61,7 +61,7 @@ impl Hold<kind::Write> {
     pub(super) fn write(locker: &Locker, name: &str) -> Self {
         Self {
             locker: locker.clone(),
-            request: locker.write(name),
+            request: locker.rw_lock(name).write(),
             label: format!("the read-write lock {name}, to write"),
             asked: Asked::Write(name.to_owned()),
             slot: |_| None,
@@ -113,7 +113,9 @@ impl<K: Kind> Hold<K> {
         match &self.asked {
             Asked::Lock(names) => {
                 for name in names {
-                    if let Ok(Some(Holder { id, label, .. })) = self.locker.holder(name).await {
+                    if let Ok(Some(Holder { id, label, .. })) =
+                        self.locker.mutex(name).holder().await
+                    {
                         let who = Who { id: &id, label: label.as_deref() };
                         return Some(format!("{name} is held by {who}"));
                     }

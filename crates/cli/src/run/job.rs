@@ -51,7 +51,7 @@ impl Job {
         let mut first = first_process(command, terminal.is_some());
         first
             .env("QUORUMLOCK_NAME", guard.names().collect::<Vec<_>>().join("\n"))
-            .env("QUORUMLOCK_FENCE", guard.token().to_string())
+            .env("QUORUMLOCK_TOKEN", guard.token().to_string())
             .env(OuterHolds::VARIABLE, outer.with(guard.nonce()))
             .process_group(0)
             .kill_on_drop(true);

@@ -11,7 +11,7 @@ use crate::text::no_node_url;
 ///
 /// Of all processes that campaign under one name, one leads, and the others wait. The leader holds
 /// the lock of the name, so that lead NAME and run NAME exclude each other. The command finds
-/// the name in QUORUMLOCK_NAME, and in QUORUMLOCK_FENCE the fencing token: the number of this
+/// the name in QUORUMLOCK_NAME, and in QUORUMLOCK_TOKEN the fencing token: the number of this
 /// leader's term, which is larger than that of every leader before.
 ///
 /// The lock is renewed until the command ends. If renewals fail, SIGTERM goes to the command and

@@ -28,7 +28,7 @@ use crate::text::is_node_url;
 /// Hold a lock, or one of several permits, while a command runs.
 ///
 /// The command finds the lock's name in QUORUMLOCK_NAME (of several names, one in each line) and its
-/// fencing token, a number that grows with every grant, in QUORUMLOCK_FENCE. The exit code is the
+/// fencing token, a number that grows with every grant, in QUORUMLOCK_TOKEN. The exit code is the
 /// command's own, or 128 plus the number of the signal that ended it.
 ///
 /// With --permits the command runs under one of so many permits of the name, and finds the number

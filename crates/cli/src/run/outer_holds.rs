@@ -47,7 +47,7 @@ impl OuterHolds {
         let (name, excluded) = match asked {
             Asked::Lock(names) => {
                 for name in names {
-                    if locker.holder(name).await?.is_some_and(|holder| self.has(&holder)) {
+                    if locker.mutex(name).holder().await?.is_some_and(|holder| self.has(&holder)) {
                         return Ok(Some(name));
                     }
                 }

@@ -199,7 +199,7 @@ async fn marks(connection: &MultiplexedConnection) -> RedisResult<Option<u64>> {
 /// Who holds the lock, as `quorumlock status` asks.
 async fn lock(locker: &Locker, name: &Name) -> LockRow {
     let text = name.as_str();
-    let error = match locker.holder(text).await {
+    let error = match locker.mutex(text).holder().await {
         Ok(holder) => return LockRow::new(text.into(), holder),
         Err(error) => error,
     };

@@ -5,11 +5,12 @@ use std::process::{Command, Output};
 use quorumlock::{Builder, Error, Locker};
 use serde_json::Value;
 
-use crate::common::{blank_servers, finish, quorumlock, run, start};
+use crate::common::{blank_servers, finish, of, quorumlock, run, start};
 
 /// No server listens here.
 const NOWHERE: &str = "redis://127.0.0.1:1";
 const THREE: &str = "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3";
+const REPLICATED: &str = "replicated:redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3";
 
 /// Runs in a process of its own, because a test cannot set its own environment: see [`from_env`].
 #[test]
@@ -44,10 +45,9 @@ fn a_wrong_variable_is_named_with_its_value_and_what_it_must_be() {
         ("QUORUMLOCK_MAX_LEASE", "soon", "1m30s"),
         ("QUORUMLOCK_MAX_LEASE", "1ms", "10ms to"),
         ("QUORUMLOCK_ADMISSION", "lax", "strict or redlock"),
-        ("QUORUMLOCK_WIRE", "hash", "redisson or redlock"),
+        ("QUORUMLOCK_LAYOUT", "hash", "redisson or redlock"),
         ("QUORUMLOCK_CLOCK_BOUND", "5x", "seconds, as 30"),
         ("QUORUMLOCK_REPLICAS", "-1", "number"),
-        ("QUORUMLOCK_REPLICATED", "perhaps", "neither true nor false"),
         ("QUORUMLOCK_REDISSON_FENCED", "si", "neither true nor false"),
         ("QUORUMLOCK_STRICT_ORDER", "perhaps", "neither true nor false"),
         ("QUORUMLOCK_TAKEOVER_DELAY", "-5", "seconds, as 30"),
@@ -84,7 +84,7 @@ fn a_wrong_variable_is_named_with_its_value_and_what_it_must_be() {
 
 #[test]
 fn an_empty_variable_counts_as_not_set() {
-    for variable in ["LEASE", "WIRE", "REPLICATED", "TLS_CA", "CLOCK_BOUND"] {
+    for variable in ["LEASE", "WIRE", "TLS_CA", "CLOCK_BOUND"] {
         let variable = format!("QUORUMLOCK_{variable}");
         let variables = [("QUORUMLOCK_NODES", NOWHERE), (&*variable, "")];
         let said = from_env(&variables);
@@ -132,11 +132,11 @@ fn the_command_and_the_library_read_the_same_environment() {
     let cases: &[&[(&str, &str)]] = &[
         &[("NODES", NOWHERE)],
         &[("NODES", THREE)],
-        &[("NODES", THREE), ("REPLICATED", "1"), ("REPLICAS", "2")],
-        &[("NODES", THREE), ("REPLICATED", "on"), ("REPLICAS", "3")],
-        &[("NODES", THREE), ("REPLICATED", "no"), ("REPLICAS", "2")],
-        &[("NODES", THREE), ("REPLICATED", "true"), ("ADMISSION", "strict")],
-        &[("NODES", THREE), ("REPLICATED", "perhaps")],
+        &[("NODES", REPLICATED), ("REPLICAS", "2")],
+        &[("NODES", REPLICATED), ("REPLICAS", "3")],
+        &[("NODES", THREE), ("REPLICAS", "2")],
+        &[("NODES", REPLICATED), ("ADMISSION", "strict")],
+        &[("NODES", "replicated:")],
         &[("NODES", THREE), ("ADMISSION", "redlock")],
         &[("NODES", THREE), ("ADMISSION", "redlock"), ("CLOCK_BOUND", "2s")],
         &[("NODES", THREE), ("CLOCK_BOUND", "2s"), ("MAX_LEASE", "1m 30s")],
@@ -214,10 +214,10 @@ fn the_layout_comes_from_the_environment_unless_an_option_gives_it() {
     for (variable, options, found) in [
         (None, &[][..], "hash"),
         (Some("redlock"), &[], "string"),
-        (Some("redlock"), &["--wire", "redisson"], "hash"),
+        (Some("redlock"), &["--layout", "redisson"], "hash"),
     ] {
         let mut holder = run(&servers.urls(), &[&["x"], options].concat(), "echo ready; cat");
-        holder.envs(variable.map(|wire| ("QUORUMLOCK_WIRE", wire)));
+        holder.envs(variable.map(|layout| ("QUORUMLOCK_LAYOUT", layout)));
         let mut holder = start(holder);
         assert_eq!(type_of("x"), found, "{variable:?} {options:?}");
         holder.close_stdin();
@@ -275,8 +275,8 @@ fn doctor_heeds_that_the_nodes_are_replicated() {
     let args = ["--replicaof", "127.0.0.1", &port].map(str::to_owned).to_vec();
     let Some(replica) = for_test(1, &ServerOptions { args, ..Default::default() }) else { return };
     let doctor = |urls: &[String]| {
-        let mut doctor = quorumlock(urls);
-        doctor.env("QUORUMLOCK_REPLICATED", "true").args(["doctor", "--json"]);
+        let mut doctor = quorumlock(&of("replicated:", urls));
+        doctor.args(["doctor", "--json"]);
         finish(doctor)
     };
     let report = doctor(&[master.urls(), replica.urls()].concat()).expect(0).json();
@@ -292,12 +292,12 @@ fn doctor_heeds_that_the_nodes_are_replicated() {
     let orphan = doctor(&replica.urls()).expect(78);
     assert!(orphan.stdout.contains("promote one of them"), "{orphan:?}");
 
-    let mut init = quorumlock(&[master.urls(), other.urls()].concat());
-    init.env("QUORUMLOCK_REPLICATED", "true").arg("init");
+    let mut init = quorumlock(&of("replicated:", &[master.urls(), other.urls()].concat()));
+    init.arg("init");
     finish(init).expect(64).says(&["--admission strict"]);
     // Options of a quorum do not apply, here as elsewhere.
-    let mut doctor = quorumlock(&master.urls());
-    doctor.args(["doctor", "--replicated", "--admission", "redlock"]);
+    let mut doctor = quorumlock(&of("replicated:", &master.urls()));
+    doctor.args(["doctor", "--admission", "redlock"]);
     finish(doctor).expect(64).says(&["admission", "a master"]);
 }
 
@@ -307,8 +307,8 @@ fn doctor_says_what_makes_a_proven_master_prove_its_memory_again() {
     let Some(master) = blank_servers(1) else { return };
     let address = master[0].addr().unwrap();
     let strict = |urls: &[String], command: &[&str]| {
-        let mut strict = quorumlock(urls);
-        strict.env("QUORUMLOCK_REPLICATED", "true").env("QUORUMLOCK_ADMISSION", "strict");
+        let mut strict = quorumlock(&of("replicated:", urls));
+        strict.env("QUORUMLOCK_ADMISSION", "strict");
         strict.args(command);
         finish(strict)
     };
@@ -349,8 +349,8 @@ fn a_redis_cluster_is_taken_by_every_command() {
     let options = ServerOptions { cluster: true, ..Default::default() };
     let (Some(member), Some(other)) = (for_test(1, &options), blank_servers(1)) else { return };
     let command = |args: &[&str]| {
-        let mut command = quorumlock(&member.urls());
-        command.env("QUORUMLOCK_CLUSTER", "true").args(args);
+        let mut command = quorumlock(&of("cluster:", &member.urls()));
+        command.args(args);
         finish(command)
     };
     let report = command(&["doctor"]).expect(78);
@@ -368,13 +368,12 @@ fn a_redis_cluster_is_taken_by_every_command() {
     assert_eq!((&report["needed"], &report["reachable"]), (&1.into(), &1.into()), "{report}");
     let findings = report["findings"].to_string();
     assert!(findings.contains("every slot has a master"), "{report}");
-    command(&["doctor", "--replicated"]).expect(64).says(&["exclude each other"]);
-    command(&["init"]).expect(64).says(&["--cluster"]);
+    command(&["init"]).expect(64).says(&["cluster:"]);
 
-    // Without the option, and servers that are no members.
-    finish(run(&member.urls(), &["--name", "x"], "true")).expect(78).says(&["--cluster"]);
-    let mut single = quorumlock(&other.urls());
-    single.args(["status", "x", "--cluster"]);
+    // Without that word, and servers that are no members.
+    finish(run(&member.urls(), &["--name", "x"], "true")).expect(78).says(&["cluster:"]);
+    let mut single = quorumlock(&of("cluster:", &other.urls()));
+    single.args(["status", "x"]);
     finish(single).expect(78).says(&["without a Redis Cluster"]);
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{Finished, Running, blank_servers, finish, labels, quorumlock, run, servers};
-use quorumlock::Locker;
+use quorumlock::{Admission, Builder, Locker, Servers};
 use quorumlock_testbed::servers::{ServerOptions, for_test};
 use serde_json::json;
 
@@ -90,7 +90,16 @@ async fn init_admits_one_server_if_its_programs_prove_its_memory() {
     let urls = servers.urls();
     init(&urls, &[]).expect(64).says(&["--admission strict"]);
     let strict = ["--admission", "strict"];
-    assert!(Locker::proven(&urls[0]).unwrap().try_lock("x").await.is_err(), "nobody vouched");
+    assert!(
+        Builder::without_servers()
+            .admission(Admission::Strict)
+            .on(Servers::single(&urls[0]))
+            .unwrap()
+            .try_lock("x")
+            .await
+            .is_err(),
+        "nobody vouched"
+    );
     let doctor = |code| {
         let mut command = quorumlock(&urls);
         command.arg("doctor").args(strict);
@@ -99,7 +108,16 @@ async fn init_admits_one_server_if_its_programs_prove_its_memory() {
     assert!(doctor(78).stdout.contains("votes within"));
     let admitted = init(&urls, &[&strict[..], &["--json"]].concat()).expect(0).json();
     assert_eq!(admitted["nodes"], json!(["master/0"]));
-    assert!(Locker::proven(&urls[0]).unwrap().try_lock("x").await.unwrap().is_some());
+    assert!(
+        Builder::without_servers()
+            .admission(Admission::Strict)
+            .on(Servers::single(&urls[0]))
+            .unwrap()
+            .try_lock("x")
+            .await
+            .unwrap()
+            .is_some()
+    );
     let name = [&strict[..], &["--name", "y"]].concat();
     finish(run(&urls, &name, "true")).expect(0);
     assert!(doctor(0).stdout.contains("a restart costs all locks"));

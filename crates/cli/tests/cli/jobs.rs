@@ -1,4 +1,4 @@
-//! The crontab, the units and the manifests of docs/OPERATIONS.md: what of them this machine can run.
+//! The crontab, the units and the manifests of docs/COMMANDS.md: what of them this machine can run.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -15,13 +15,17 @@ use crate::common::{
     QUORUMLOCK, Running, await_end, blank_servers, program, quorumlock, run, servers,
 };
 
-const PAGE: &str = include_str!("../../../../docs/OPERATIONS.md");
+const PAGE: &str = include_str!("../../../../docs/COMMANDS.md");
 
 /// The blocks of the page in this language.
 fn blocks(language: &str) -> Vec<&'static str> {
+    blocks_of(PAGE, language)
+}
+
+fn blocks_of(page: &'static str, language: &str) -> Vec<&'static str> {
     let fence = format!("\n```{language}\n");
     let ends = |block: &'static str| block.split_once("```").expect("an end").0;
-    PAGE.split(&fence).skip(1).map(ends).collect()
+    page.split(&fence).skip(1).map(ends).collect()
 }
 
 /// The text, with this program instead of the page's.
@@ -58,7 +62,9 @@ fn of_two_hosts_with_the_crontab_line_one_runs_the_job() {
 #[test]
 fn the_script_for_prometheus_writes_the_exit_code_of_doctor() {
     let Some(servers) = blank_servers(3) else { return };
-    let script = blocks("sh").into_iter().find(|block| block.contains("quorumlock_doctor"));
+    let page = include_str!("../../../../docs/MONITORING.md");
+    let mut blocks = blocks_of(page, "sh").into_iter();
+    let script = blocks.find(|block| block.contains("quorumlock_doctor"));
     let dir = tempdir().unwrap();
     let mut path = vec![Path::new(QUORUMLOCK).parent().expect("a directory").to_owned()];
     path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
@@ -166,7 +172,7 @@ fn a_job_writes_its_metrics_for_a_textfile_collector() {
     let job = |options: &[&str], script: &str| {
         run(
             &servers.urls(),
-            &[&["--name", "a \"job\"", "--wire", "redlock"], options].concat(),
+            &[&["--name", "a \"job\"", "--layout", "redlock"], options].concat(),
             script,
         )
     };

@@ -18,14 +18,14 @@ const LEASE: [&str; 4] = ["--lease", "3s", "--grace", "500ms"];
 const LONGEST: [&str; 2] = ["--lease", "60s"];
 
 /// Tells of its term, and ends with its input.
-const UNTIL_EOF: &str = r#"echo "$$ $QUORUMLOCK_NAME $QUORUMLOCK_FENCE"; exec cat"#;
+const UNTIL_EOF: &str = r#"echo "$$ $QUORUMLOCK_NAME $QUORUMLOCK_TOKEN"; exec cat"#;
 
 /// As [`UNTIL_EOF`], but ends with a line, with the exit code 7.
-const UNTIL_LINE: &str = r#"echo "$$ $QUORUMLOCK_NAME $QUORUMLOCK_FENCE"; read line; exit 7"#;
+const UNTIL_LINE: &str = r#"echo "$$ $QUORUMLOCK_NAME $QUORUMLOCK_TOKEN"; read line; exit 7"#;
 
 /// As [`UNTIL_EOF`], but ends at SIGTERM, and says so.
 const UNTIL_TERM: &str = r#"trap 'echo told; exit 0' TERM
-    echo "$$ $QUORUMLOCK_NAME $QUORUMLOCK_FENCE"; while ! read line; do :; done"#;
+    echo "$$ $QUORUMLOCK_NAME $QUORUMLOCK_TOKEN"; while ! read line; do :; done"#;
 
 fn lead(urls: &[String], options: &[&str], script: &str) -> Command {
     let mut command = quorumlock(urls);
@@ -190,7 +190,7 @@ fn notifications_of_a_fleet_leave_a_campaign_alone_and_reach_the_command() {
     let mut leader = Running::spawn(lead(&urls, &[], UNTIL_LINE));
     term(&mut leader);
     let script = r#"trap 'echo told; exit 3' HUP
-        echo "$$ $QUORUMLOCK_NAME $QUORUMLOCK_FENCE"; while ! read line; do :; done"#;
+        echo "$$ $QUORUMLOCK_NAME $QUORUMLOCK_TOKEN"; while ! read line; do :; done"#;
     let mut campaigner = start_waiting(lead(&urls, &[], script));
     for notification in [Signal::HUP, Signal::USR1, Signal::USR2] {
         campaigner.signal(notification);

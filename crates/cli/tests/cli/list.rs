@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use futures::StreamExt as _;
+
 use crate::common::{Finished, Running, finish, quorumlock, run, servers, start, start_waiting};
-use quorumlock::Locker;
+use quorumlock::{Builder, Locker, Servers};
 use quorumlock_testbed::servers::{ServerOptions, ask as ask_server, for_test};
 use serde_json::{Value, json};
 
@@ -92,7 +94,7 @@ fn locks_of_others_are_listed_and_other_keys_are_not() {
     let Some(servers) = servers(1) else { return };
     let urls = servers.urls();
     let on_server = |command: &[&str]| ask_server(servers[0].addr().unwrap(), command).unwrap();
-    let ours = hold(&urls, &["--name", "ours", "--wire", "redisson"]);
+    let ours = hold(&urls, &["--name", "ours", "--layout", "redisson"]);
     let hexadecimal = "0123456789abcdef0123456789abcdef";
     let redisson = "8b2e2a0c-40c4-4dd1-8b0e-d0a64b4e2c26:1";
     for command in [
@@ -159,10 +161,10 @@ fn a_list_never_lacks_a_lock_because_too_few_nodes_tell() {
 async fn a_locker_lists_the_names_with_its_prefix_only_and_frees_what_it_lists() {
     let Some(servers) = servers(1) else { return };
     let url = &servers.urls()[0];
-    let web = Locker::builder().prefix("web/").single(url).unwrap();
+    let web = Builder::without_servers().prefix("web/").on(Servers::single(url)).unwrap();
     let all = Locker::single(url).unwrap();
     let _held = (web.lock("job").await.unwrap(), all.lock("job").await.unwrap());
-    let permit = web.permit("seats", 2).await.unwrap();
+    let permit = web.semaphore("seats", 2).acquire().await.unwrap();
     let mut names = Vec::new();
     let mut list = web.list();
     while let Some(lock) = list.next().await {
@@ -179,7 +181,7 @@ async fn a_locker_lists_the_names_with_its_prefix_only_and_frees_what_it_lists()
     let next = web.lock("job").await.unwrap();
     assert!(!web.force_unlock_from(&names[0]).await.unwrap());
     next.unlock().await.unwrap();
-    assert!(all.is_locked("job").await.unwrap());
+    assert!(all.mutex("job").is_locked().await.unwrap());
 }
 
 /// The line of OPERATIONS for a user who only looks.

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use crate::common::{Finished, blank_servers, finish, quorumlock, run, servers, start};
+use crate::common::{Finished, blank_servers, finish, of, quorumlock, run, servers, start};
+use futures::StreamExt as _;
 use quorumlock::{Error, Leadership, Locker};
 use quorumlock_testbed::servers::{ServerOptions, ask as ask_server, for_test};
 use serde_json::{Value, json};
@@ -15,22 +16,22 @@ fn ask(urls: &[String], arguments: &[&str]) -> Finished {
 
 #[test]
 fn status_and_unlock_tell_of_the_holder() {
-    for (count, wire) in [(1, "redisson"), (1, "redlock"), (3, "redisson"), (3, "redlock")] {
+    for (count, layout) in [(1, "redisson"), (1, "redlock"), (3, "redisson"), (3, "redlock")] {
         let Some(servers) = servers(count) else { return };
         let urls = servers.urls();
-        let on_wire = ["--wire", wire];
-        let status = || ask(&urls, &[&["status", "job"], &on_wire[..], &["--json"]].concat());
+        let layout_args = ["--layout", layout];
+        let status = || ask(&urls, &[&["status", "job"], &layout_args[..], &["--json"]].concat());
         let free = json!({ "name": "job", "held": false, "holder": null, "waiters": null });
         assert_eq!(status().expect(0).json(), free);
 
-        let options = [&["--name", "job", "--lease", "2s"], &on_wire[..]].concat();
+        let options = [&["--name", "job", "--lease", "2s"], &layout_args[..]].concat();
         let holder = start(run(&urls, &options, "echo ready; cat"));
         let held = status().expect(0).json();
         assert_eq!(held["held"], true);
         assert_eq!(held["holder"]["holds"], 1);
         assert!(!held["holder"]["id"].as_str().unwrap().is_empty());
         assert!((1..=2_000).contains(&held["holder"]["remaining_ms"].as_u64().unwrap()));
-        let text = ask(&urls, &[&["status", "job", "--exit-code"], &on_wire[..]].concat());
+        let text = ask(&urls, &[&["status", "job", "--exit-code"], &layout_args[..]].concat());
         assert!(text.expect(1).stdout.starts_with("job: held by "));
 
         assert_eq!(held["waiters"], 0);
@@ -39,7 +40,7 @@ fn status_and_unlock_tell_of_the_holder() {
 
         let unlock = |more: &[&str]| {
             let force = ["unlock", "--force", "job", "--json"];
-            ask(&urls, &[&force[..], &on_wire, more].concat())
+            ask(&urls, &[&force[..], &layout_args, more].concat())
         };
         let kept = unlock(&["--holder", "0123"]).expect(75);
         assert!(kept.json()["error"]["message"].as_str().unwrap().contains("it keeps the lock"));
@@ -63,8 +64,8 @@ async fn nobody_says_free_where_too_few_nodes_tell() {
     let urls = servers.urls();
     let locker = Locker::quorum(&urls).unwrap();
     let lock = locker.lock("job").await.unwrap();
-    let permit = locker.permit("seats", 2).await.unwrap();
-    let reader = locker.read("catalog").await.unwrap();
+    let permit = locker.semaphore("seats", 2).acquire().await.unwrap();
+    let reader = locker.rw_lock("catalog").read().await.unwrap();
     servers[1].kill().unwrap();
     servers[2].restart_empty().unwrap();
     for what in [&["job"][..], &["seats", "--permits", "2"], &["catalog", "--read-write"]] {
@@ -86,9 +87,9 @@ async fn nobody_says_free_where_too_few_nodes_tell() {
     assert_eq!(top["locks"][0]["held"], Value::Null, "{top}");
 
     let observed = Locker::quorum(&urls).unwrap();
-    let error = observed.is_locked("job").await.unwrap_err();
+    let error = observed.mutex("job").is_locked().await.unwrap_err();
     assert!(matches!(&error, Error::Refused(none) if none.named_by == 1), "{error}");
-    let leadership = observed.election("job").observe().next().await.unwrap();
+    let leadership = observed.election("job").observe().next().await.unwrap().unwrap();
     assert!(matches!(leadership, Leadership::Unknown(_)), "{leadership:?}");
     assert!(observed.try_lock("job").await.is_err());
     drop((lock, permit, reader));
@@ -99,13 +100,14 @@ fn status_tells_the_label_of_the_holder() {
     let mut uname = Command::new("uname");
     uname.arg("-n");
     let host = finish(uname).expect(0).stdout.trim().to_owned();
-    for (count, wire) in [(1, "redisson"), (1, "redlock"), (3, "redisson"), (3, "redlock")] {
+    for (count, layout) in [(1, "redisson"), (1, "redlock"), (3, "redisson"), (3, "redlock")] {
         let Some(servers) = servers(count) else { return };
         let urls = servers.urls();
-        let on_wire = ["--wire", wire];
-        let options = [&["--name", "job"], &on_wire[..]].concat();
+        let layout_args = ["--layout", layout];
+        let options = [&["--name", "job"], &layout_args[..]].concat();
         let mut holder = start(run(&urls, &options, "echo ready; cat"));
-        let status = |more: &[&str]| ask(&urls, &[&["status", "job"], &on_wire[..], more].concat());
+        let status =
+            |more: &[&str]| ask(&urls, &[&["status", "job"], &layout_args[..], more].concat());
         let label = format!("{host}:{}", holder.id());
         let told = status(&["--json"]).expect(0).json();
         assert_eq!(told["holder"]["label"], label, "{told}");
@@ -125,7 +127,7 @@ fn a_holder_of_another_library_has_no_label() {
     // As redsync and node-redlock name their holders, and as Redisson does.
     let hexadecimal = "0123456789abcdef0123456789abcdef";
     let redisson = "8b2e2a0c-40c4-4dd1-8b0e-d0a64b4e2c26:1";
-    for (wire, id, command) in [
+    for (layout, id, command) in [
         ("redlock", "bm9uY2U=", &["SET", "job", "bm9uY2U=", "PX", "60000"][..]),
         ("redlock", hexadecimal, &["SET", "job", hexadecimal, "PX", "60000"]),
         ("redisson", redisson, &["HSET", "job", redisson, "1"]),
@@ -134,7 +136,7 @@ fn a_holder_of_another_library_has_no_label() {
         on_server(command);
         on_server(&["PEXPIRE", "job", "60000"]);
         let status =
-            |more: &[&str]| ask(&urls, &[&["status", "job", "--wire", wire], more].concat());
+            |more: &[&str]| ask(&urls, &[&["status", "job", "--layout", layout], more].concat());
         let told = status(&["--json"]).expect(0).json();
         assert_eq!((&told["holder"]["id"], &told["holder"]["label"]), (&json!(id), &Value::Null));
         let text = status(&[]).expect(0).stdout;
@@ -159,13 +161,13 @@ fn a_master_is_found_among_its_replicas() {
     let port = master[0].addr().unwrap().port().to_string();
     let args = ["--replicaof", "127.0.0.1", &port].map(str::to_owned).to_vec();
     let Some(replica) = for_test(1, &ServerOptions { args, ..Default::default() }) else { return };
-    let urls = [replica.urls(), master.urls()].concat();
+    let urls = of("replicated:", &[replica.urls(), master.urls()].concat());
     let status = |options: &[&str]| ask(&urls, &[&["status", "job", "--json"], options].concat());
-    assert_eq!(status(&["--replicated"]).expect(0).json()["held"], false);
+    assert_eq!(status(&[]).expect(0).json()["held"], false);
     // As a single node the replica names its master.
     let alone = ask(&replica.urls(), &["status", "job"]).expect(78);
     assert!(alone.stderr.contains(&format!("is a replica of 127.0.0.1:{port}")), "{alone:?}");
-    let too_many = status(&["--replicated", "--replicas", "2"]).expect(64);
+    let too_many = status(&["--replicas", "2"]).expect(64);
     assert!(too_many.stderr.contains("0 to 1"), "{too_many:?}");
 }
 
@@ -184,9 +186,10 @@ fn unlock_needs_force() {
 fn what_is_no_lock_of_this_kind_is_not_taken_away() {
     let Some(servers) = servers(1) else { return };
     let urls = servers.urls();
-    let mut holder = start(run(&urls, &["--name", "job", "--wire", "redlock"], "echo ready; cat"));
+    let mut holder =
+        start(run(&urls, &["--name", "job", "--layout", "redlock"], "echo ready; cat"));
     for command in [&["unlock", "--force", "job"][..], &["status", "job"]] {
-        let refused = ask(&urls, &[command, &["--wire", "redisson"]].concat()).expect(78);
+        let refused = ask(&urls, &[command, &["--layout", "redisson"]].concat()).expect(78);
         refused.says(&["is a lock of Redlock's layout", "use another name, or the kind of lock"]);
         let reserved = [&command[..command.len() - 1], &["quorumlock:node"]].concat();
         ask(&urls, &reserved).expect(64).says(&["quorumlock:node", "must not begin with"]);
@@ -377,7 +380,7 @@ fn doctor_goes_on_without_what_an_acl_forbids_and_tells_no_password() {
     assert!(!refused.stdout.contains("s3cret"));
     assert_eq!(findings(&refused.json(), "info"), only("warn", &[&node]));
     assert_eq!(refused.json()["nodes"][0]["info"]["role"], Value::Null);
-    let stranger = report("gue55").expect(69);
-    assert!(!stranger.stdout.contains("gue55"));
-    assert!(stranger.stdout.contains("authentication failed"), "{stranger:?}");
+    let wrong = report("gue55").expect(69);
+    assert!(!wrong.stdout.contains("gue55"));
+    assert!(wrong.stdout.contains("authentication failed"), "{wrong:?}");
 }

@@ -152,13 +152,13 @@ fn what_the_caller_has_started_outlives_a_loss() {
         exec \"$0\" run job -- sh -c 'echo ready; cat'";
     shell.args(["-c", script, QUORUMLOCK]);
     let mut holder = Running::spawn(shell);
-    let stranger = Pid::from_raw(holder.next_line().parse().unwrap()).unwrap();
+    let outside = Pid::from_raw(holder.next_line().parse().unwrap()).unwrap();
     holder.await_line("ready");
     let mut unlock = quorumlock(&urls);
     unlock.args(["unlock", "--force", "job"]);
     finish(unlock).expect(0);
     holder.finish().expect(79);
-    kill_process(stranger, Signal::KILL).expect("it lives");
+    kill_process(outside, Signal::KILL).expect("it lives");
 }
 
 #[test]

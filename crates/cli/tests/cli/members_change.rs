@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use quorumlock::{Guard, Locker};
+use quorumlock::{Builder, Guard, Locker};
 use quorumlock_testbed::servers::{ServerOptions, Servers, Shift, for_test};
 use quorumlock_watchdog::Clock;
 use rustix::process::Signal;
@@ -32,8 +32,8 @@ fn patient_servers(count: usize) -> Option<Servers> {
 /// A program of such a cluster.
 fn locker(urls: &[String]) -> Locker {
     let lease = Duration::from_secs(6);
-    let builder = Locker::builder().max_lease(lease).lease(lease);
-    builder.clock_bound(Duration::from_millis(250)).quorum(urls).unwrap()
+    let builder = Builder::without_servers().max_lease(lease).lease(lease);
+    builder.clock_bound(Duration::from_millis(250)).on(quorumlock::Servers::quorum(urls)).unwrap()
 }
 
 /// A lock that a running command holds until its standard input is closed. A change of members makes

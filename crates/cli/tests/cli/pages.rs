@@ -39,11 +39,11 @@ fn the_manual_has_a_page_for_each_subcommand() {
     ask(&["man", "--out", out.to_str().unwrap()]).expect(0);
     assert_eq!(fs::read_to_string(out.join("quorumlock.1")).unwrap(), page);
     let run = fs::read_to_string(out.join("quorumlock-run.1")).unwrap();
-    for variable in ["QUORUMLOCK_FENCE", "QUORUMLOCK_SLOT"] {
+    for variable in ["QUORUMLOCK_TOKEN", "QUORUMLOCK_SLOT"] {
         assert!(run.contains(variable), "{run}");
     }
     let lead = fs::read_to_string(out.join("quorumlock-lead.1")).unwrap();
-    assert!(lead.contains("QUORUMLOCK_FENCE"), "{lead}");
+    assert!(lead.contains("QUORUMLOCK_TOKEN"), "{lead}");
     for part in
         ["status", "unlock", "doctor", "top", "init", "members", "members-add", "members-finish"]
     {

@@ -75,7 +75,7 @@ fn a_url_in_the_wrong_place_is_named_without_its_password() {
             words,
         );
     }
-    for variable in ["QUORUMLOCK_MAX_LEASE", "QUORUMLOCK_ADMISSION", "QUORUMLOCK_REPLICATED"] {
+    for variable in ["QUORUMLOCK_MAX_LEASE", "QUORUMLOCK_ADMISSION", "QUORUMLOCK_FENCING"] {
         let mut command = quorumlock(&["redis://127.0.0.1:1".to_owned()]);
         command.env(variable, url).args(["status", "job"]);
         refused(command, &[variable]);

@@ -82,11 +82,11 @@ fn a_lock_inside_a_permit_has_no_slot() {
 
 #[test]
 fn status_tells_of_each_slot() {
-    for (count, wire) in [(1, "redisson"), (1, "redlock"), (3, "redisson"), (3, "redlock")] {
+    for (count, layout) in [(1, "redisson"), (1, "redlock"), (3, "redisson"), (3, "redlock")] {
         let Some(servers) = servers(count) else { return };
         let urls = servers.urls();
         let status = |permits, more: &[&str]| {
-            let basic = ["status", "jobs", "--wire", wire, "--permits", permits];
+            let basic = ["status", "jobs", "--layout", layout, "--permits", permits];
             ask(&urls, &[&basic[..], more].concat())
         };
         let free = |slot: u32| json!({ "slot": slot, "held": false, "holder": null });
@@ -96,7 +96,7 @@ fn status_tells_of_each_slot() {
         });
         assert_eq!(status("2", &["--json", "--exit-code"]).expect(0).json(), none);
 
-        let [zero, one] = both(&urls, &["--lease", "5s", "--wire", wire]);
+        let [zero, one] = both(&urls, &["--lease", "5s", "--layout", layout]);
         let told = status("3", &["--json", "--exit-code"]).expect(0).json();
         let of = json!([told["name"], told["permits"], told["held"], told["slots"][2]]);
         assert_eq!(of, json!(["jobs", 3, 2, free(2)]));
@@ -124,7 +124,7 @@ fn status_tells_of_each_slot() {
         let start = format!("  slot 1: held by {label} ({id}), for another ");
         assert!(lines[2].starts_with(&start), "{text}");
         assert_eq!(lines.len(), 4, "{text}");
-        let lock = ask(&urls, &["status", "jobs", "--wire", wire, "--exit-code"]).expect(0);
+        let lock = ask(&urls, &["status", "jobs", "--layout", layout, "--exit-code"]).expect(0);
         assert_eq!(lock.stdout, "jobs: free\n", "permits are not the lock");
         [zero, one].into_iter().for_each(end);
     }

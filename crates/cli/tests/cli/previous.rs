@@ -98,7 +98,9 @@ fn a_version_waits_for_the_other_and_gets_its_lock_with_a_larger_token() {
     each_way(|servers, first, second| {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("order");
-        let tell = |who| format!("echo $QUORUMLOCK_FENCE {who} >> '{}'", file.display());
+        let tell = |who| {
+            format!("echo ${{QUORUMLOCK_TOKEN:-$QUORUMLOCK_FENCE}} {who} >> '{}'", file.display())
+        };
         let mut holder =
             start(first.run("x", &format!("{}; echo ready; exec cat", tell("holder"))));
         second.finds_held("x");
@@ -193,7 +195,7 @@ fn a_rolling_upgrade_loses_no_lock_and_no_job() {
         let file = |name: &str| dir.path().join(name);
         fs::write(file("count"), "0").unwrap();
         let job = format!(
-            "cd '{}' && n=$(cat count) && echo $QUORUMLOCK_FENCE >> tokens && echo $((n + 1)) > count",
+            "cd '{}' && n=$(cat count) && echo ${{QUORUMLOCK_TOKEN:-$QUORUMLOCK_FENCE}} >> tokens && echo $((n + 1)) > count",
             dir.path().display()
         );
         // Renewed many times meanwhile.

@@ -9,7 +9,7 @@ use serde_json::json;
 
 const READ: [&str; 3] = ["--name", "catalog", "--read"];
 const WRITE: [&str; 3] = ["--name", "catalog", "--write"];
-/// Each number of servers on each wire.
+/// Each number of servers on each layout.
 const ALL: [(usize, &str); 4] = [(1, "redisson"), (1, "redlock"), (3, "redisson"), (3, "redlock")];
 
 fn ask(urls: &[String], arguments: &[&str]) -> Finished {
@@ -48,20 +48,20 @@ fn two_readers(servers: &Servers, options: &[&str]) -> [Running; 2] {
 
 #[test]
 fn readers_run_at_the_same_time_and_a_writer_runs_alone() {
-    for (count, wire) in ALL {
+    for (count, layout) in ALL {
         let Some(servers) = servers(count) else { return };
         let urls = servers.urls();
         let at_most = |kind: [&str; 3], wait| {
-            let options = [&kind[..], &["--wire", wire, "--wait", wait]].concat();
+            let options = [&kind[..], &["--layout", layout, "--wait", wait]].concat();
             finish(run(&urls, &options, r#"echo "$QUORUMLOCK_NAME ${QUORUMLOCK_SLOT-no slot}""#))
         };
-        let readers = two_readers(&servers, &["--wire", wire]);
+        let readers = two_readers(&servers, &["--layout", layout]);
         for wait in ["0s", "100ms"] {
             assert_eq!(at_most(WRITE, wait).expect(75).says(&["catalog"]).stdout, "");
         }
         readers.into_iter().for_each(end);
 
-        let writer = hold(&urls, &[&WRITE[..], &["--wire", wire]].concat());
+        let writer = hold(&urls, &[&WRITE[..], &["--layout", layout]].concat());
         for kind in [READ, WRITE] {
             assert_eq!(at_most(kind, "0s").expect(75).says(&["catalog"]).stdout, "");
         }
@@ -98,11 +98,11 @@ fn a_writer_that_waits_keeps_new_readers_out() {
 
 #[test]
 fn status_tells_how_many_readers_or_which_writer() {
-    for (count, wire) in ALL {
+    for (count, layout) in ALL {
         let Some(servers) = servers(count) else { return };
         let urls = servers.urls();
         let status = |more: &[&str]| {
-            let basic = ["status", "catalog", "--read-write", "--wire", wire];
+            let basic = ["status", "catalog", "--read-write", "--layout", layout];
             ask(&urls, &[&basic[..], more].concat())
         };
         let free = json!({
@@ -112,7 +112,7 @@ fn status_tells_how_many_readers_or_which_writer() {
         assert_eq!(status(&["--json", "--exit-code"]).expect(0).json(), free);
         assert_eq!(status(&[]).expect(0).stdout, "catalog: free\n");
 
-        let options = ["--lease", "5s", "--wire", wire];
+        let options = ["--lease", "5s", "--layout", layout];
         let readers = two_readers(&servers, &options);
         let mut told = status(&["--json"]).expect(0).json();
         let left = told["remaining_ms"].take().as_u64().unwrap();
@@ -171,36 +171,36 @@ fn unlock_takes_it_away_from_the_writer_or_from_all_readers() {
 #[test]
 fn the_wrong_kind_is_refused_and_the_right_option_named() {
     const ADVICE: &str = "add --read-write";
-    for (count, wire) in ALL {
+    for (count, layout) in ALL {
         let Some(servers) = servers(count) else { return };
         let urls = servers.urls();
         for kind in [READ, WRITE] {
-            let holder = hold(&urls, &[&kind[..], &["--wire", wire]].concat());
+            let holder = hold(&urls, &[&kind[..], &["--layout", layout]].concat());
             for command in [&["unlock", "--force", "catalog"][..], &["status", "catalog"]] {
-                let refused = ask(&urls, &[command, &["--wire", wire]].concat()).expect(78);
+                let refused = ask(&urls, &[command, &["--layout", layout]].concat()).expect(78);
                 refused.says(&["is a read-write lock, 1 ", "catalog is a read-write lock", ADVICE]);
             }
             ask(&urls, &["status", "catalog", "--read-write", "--exit-code"]).expect(1);
-            let lock = granted(&urls, &["--name", "catalog", "--wire", wire], "echo never");
+            let lock = granted(&urls, &["--name", "catalog", "--layout", layout], "echo never");
             finish(lock).expect(78).says(&["is a read-write lock, 1 "]);
             end(holder);
         }
-        let lock = ["--name", "catalog", "--wire", wire];
+        let lock = ["--name", "catalog", "--layout", layout];
         let holder = hold(&urls, &lock);
-        let layout = if wire == "redisson" { "Redisson" } else { "Redlock" };
-        let is_lock = format!("the key \"catalog\" is a lock of {layout}'s layout");
+        let named = if layout == "redisson" { "Redisson" } else { "Redlock" };
+        let is_lock = format!("the key \"catalog\" is a lock of {named}'s layout");
         for kind in [READ, WRITE] {
             let refused =
-                finish(run(&urls, &[&kind[..], &["--wire", wire]].concat(), "echo never"));
+                finish(run(&urls, &[&kind[..], &["--layout", layout]].concat(), "echo never"));
             refused.expect(78).says(&[&is_lock]);
         }
-        let status = ["status", "catalog", "--read-write", "--wire", wire];
+        let status = ["status", "catalog", "--read-write", "--layout", layout];
         ask(&urls, &status).expect(78).says(&[&is_lock]);
-        let unlock = ["unlock", "--force", "catalog", "--read-write", "--wire", wire];
+        let unlock = ["unlock", "--force", "catalog", "--read-write", "--layout", layout];
         ask(&urls, &unlock).expect(78).says(&[&is_lock]);
-        // A lock of the other wire is no read-write lock.
-        let other = if wire == "redisson" { "redlock" } else { "redisson" };
-        let refused = ask(&urls, &["status", "catalog", "--wire", other]).expect(78);
+        // A lock of the other layout is no read-write lock.
+        let other = if layout == "redisson" { "redlock" } else { "redisson" };
+        let refused = ask(&urls, &["status", "catalog", "--layout", other]).expect(78);
         assert!(!refused.says(&[&is_lock]).stderr.contains(ADVICE));
         end(holder);
     }

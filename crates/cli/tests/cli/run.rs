@@ -55,7 +55,7 @@ fn the_command_learns_the_name_and_a_growing_token() {
         let Some(servers) = servers(count) else { return };
         servers.iter().take(dead).for_each(|server| server.kill().unwrap());
         let token = || {
-            let script = r#"test "$QUORUMLOCK_NAME" = "a b" && echo "$QUORUMLOCK_FENCE""#;
+            let script = r#"test "$QUORUMLOCK_NAME" = "a b" && echo "$QUORUMLOCK_TOKEN""#;
             let done = finish(run(&servers.urls(), &["--name", "a b"], script)).expect(0);
             done.stdout.trim().parse::<u64>().unwrap()
         };

@@ -25,14 +25,15 @@ fn label(process: u32) -> String {
 
 #[test]
 fn one_server_is_shown_with_its_locks_their_holders_and_waiters() {
-    for wire in ["redisson", "redlock"] {
+    for layout in ["redisson", "redlock"] {
         let Some(servers) = servers(1) else { return };
         let urls = servers.urls();
-        let mut holder = start(run(&urls, &["--name", "job", "--wire", wire], "echo ready; cat"));
-        let waiting = || start_waiting(run(&urls, &["--name", "job", "--wire", wire], "true"));
+        let mut holder =
+            start(run(&urls, &["--name", "job", "--layout", layout], "echo ready; cat"));
+        let waiting = || start_waiting(run(&urls, &["--name", "job", "--layout", layout], "true"));
         let waiters = [waiting(), waiting()];
         // A waiter is queued before it reports that it waits.
-        let shown = top(&urls, &["job", "idle", "--wire", wire, "--json"]).expect(0).json();
+        let shown = top(&urls, &["job", "idle", "--layout", layout, "--json"]).expect(0).json();
         let node = &shown["nodes"][0];
         assert_eq!(node["node"], servers[0].addr().unwrap().to_string());
         assert_eq!((&node["reachable"], &node["admitted"]), (&json!(true), &Value::Null));

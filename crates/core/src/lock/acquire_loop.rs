@@ -298,12 +298,12 @@ impl<'a> AcquireLoop<'a> {
             until: grant.until,
             hold_until: spec.hold_at_most.map(|limit| asked + limit),
         };
-        let (chain, fence) = HandoffChain::begin(asked, grant);
+        let (chain, token) = HandoffChain::begin(asked, grant);
         let lease = Arc::new(Lease {
             id: next_id(),
             claim,
             nonce,
-            fence,
+            token,
             chain,
             state: LeaseState::new(inner.clock.clone(), timing),
             begun: asked,

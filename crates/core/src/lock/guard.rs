@@ -57,14 +57,14 @@ macro_rules! views {
                 self.names().next().unwrap_or_default()
             }
 
-            /// All names that the lock holds, in order: one, or those of `lock_all`.
+            /// All names that the lock holds, in order: one, or several.
             pub fn names(&self) -> impl Iterator<Item = &str> {
                 self.lease.claim.given_names().map(|name| name.as_str())
             }
 
             /// The fencing token of this acquisition: send it with every write.
             pub fn token(&self) -> FencingToken {
-                self.lease.fence
+                self.lease.token
             }
 
             /// The id under which the nodes hold this lock: a
@@ -155,7 +155,7 @@ macro_rules! views {
             fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct($name)
                     .field("name", &self.lease.claim.label())
-                    .field("fence", &self.lease.fence.get())
+                    .field("token", &self.lease.token.get())
                     .field("valid_for", &self.valid_for())
                     .finish_non_exhaustive()
             }
@@ -232,8 +232,8 @@ impl Guard<kind::Lock> {
         let timing = lease.state.timing();
         let left = timing.hold_until.map(|until| until.since(now));
         let names = lease.claim.given_names().cloned().collect();
-        let (tokens, wire) = (lease.tokens_for_next(), inner.settings.wire);
-        Ok(Ticket::new(names, lease.nonce, tokens, timing.lease, left, wire))
+        let (tokens, layout) = (lease.tokens_for_next(), inner.settings.layout);
+        Ok(Ticket::new(names, lease.nonce, tokens, timing.lease, left, layout))
     }
 }
 

@@ -1,7 +1,11 @@
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use futures_util::StreamExt as _;
+use futures_util::stream::{BoxStream, Stream, unfold};
 use quorumlock_protocol::telemetry::LockKind;
 use quorumlock_protocol::{
     Claim, ConfigError, Error, Holder, ListPosition, Name, NoMajority, NodeProblem, NodeReport,
@@ -12,7 +16,14 @@ use super::inner::Inner;
 use super::spans::kind_of;
 
 /// The locks that are held, as the nodes list them: see `Locker::list`.
-pub struct HeldLocks {
+///
+/// An error ends it: [`Error::Unreachable`] or [`Error::Refused`] if so many nodes do not list theirs that a
+/// lock may be missing, or too few tell who holds one; [`Error::Closed`].
+#[must_use = "nothing is listed until it is polled"]
+pub struct HeldLocks(BoxStream<'static, Result<HeldLock, Error>>);
+
+/// How far a listing has come.
+struct Listing {
     inner: Arc<Inner>,
     /// Begins the names that are listed.
     prefix: Arc<str>,
@@ -43,7 +54,7 @@ pub struct HeldLock {
 
 impl HeldLocks {
     pub(super) fn new(inner: Arc<Inner>, prefix: &Arc<str>) -> Self {
-        Self {
+        let listing = Listing {
             inner,
             prefix: prefix.clone(),
             node: 0,
@@ -53,18 +64,23 @@ impl HeldLocks {
             seen: HashSet::new(),
             ready: VecDeque::new(),
             ended: false,
-        }
+        };
+        let next = |mut listing: Listing| async { Some((listing.next().await?, listing)) };
+        Self(unfold(listing, next).boxed())
     }
+}
 
-    /// The next lock; `None` after the last one.
-    ///
-    /// # Errors
-    /// [`Error::Unreachable`] or [`Error::Refused`] if so many nodes do not list theirs that a lock may be
-    /// missing, or too few tell who holds one; [`Error::Closed`]. The listing ends with it.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: no lock is left out.
-    pub async fn next(&mut self) -> Option<Result<HeldLock, Error>> {
+impl Stream for HeldLocks {
+    type Item = Result<HeldLock, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_next_unpin(cx)
+    }
+}
+
+impl Listing {
+    /// The next lock; `None` after the last one, or after an error.
+    async fn next(&mut self) -> Option<Result<HeldLock, Error>> {
         loop {
             if let Some(lock) = self.ready.pop_front() {
                 return Some(Ok(lock));
@@ -160,6 +176,6 @@ impl HeldLock {
 
 impl fmt::Debug for HeldLocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldLocks").field("node", &self.node).finish_non_exhaustive()
+        f.debug_struct("HeldLocks").finish_non_exhaustive()
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Lease {
     pub(super) id: u64,
     pub(super) claim: Claim,
     pub(super) nonce: Nonce,
-    pub(super) fence: FencingToken,
+    pub(super) token: FencingToken,
     pub(super) chain: HandoffChain,
     pub(super) state: LeaseState,
     /// When the hold began: when it was asked for.
@@ -115,7 +115,7 @@ impl Lease {
 
     /// Whether it may pass to the next local waiter at `now`, if it is valid until `until`.
     pub(super) fn can_hand_off(&self, until: Instant, now: Instant) -> bool {
-        self.chain.may_pass(self.fence, until, now)
+        self.chain.may_pass(self.token, until, now)
     }
 
     /// The next local waiter, if it can take over a lease of `ttl`, and the permit that passes to
@@ -128,7 +128,7 @@ impl Lease {
 
     /// The token of a holder in another process, and the last one of the block.
     pub(super) fn tokens_for_next(&self) -> (FencingToken, FencingToken) {
-        let (chain, next) = self.chain.next(self.fence);
+        let (chain, next) = self.chain.next(self.token);
         (next.min(chain.last_token), chain.last_token)
     }
 
@@ -141,12 +141,12 @@ impl Lease {
         now: Instant,
         clock: &Clock,
     ) -> Self {
-        let (chain, fence) = self.chain.next(self.fence);
+        let (chain, token) = self.chain.next(self.token);
         Self {
             id: self.id,
             claim: self.claim.clone(),
             nonce: self.nonce,
-            fence,
+            token,
             chain,
             state: LeaseState::new(clock.clone(), timing),
             begun: now,
@@ -166,7 +166,7 @@ impl Lease {
             id: self.id,
             claim: Claim::read(self.claim.name().clone()),
             nonce: self.nonce,
-            fence: self.fence,
+            token: self.token,
             chain: self.chain,
             state: LeaseState::new(clock.clone(), timing),
             begun: now,

@@ -29,7 +29,7 @@ const _: () = assert!(
 impl HandoffChain {
     /// Starts the chain of a fresh lease; also returns the token of the first holder.
     pub(super) fn begin(since: Instant, grant: Grant) -> (Self, FencingToken) {
-        let Grant { until, fence: last, counted } = grant;
+        let Grant { until, token: last, counted } = grant;
         let window = until.since(since);
         let others = if counted { 0 } else { FencingToken::BLOCK - 1 };
         // Without fencing both tokens are `FencingToken::NONE`.
@@ -44,9 +44,9 @@ impl HandoffChain {
         Self { since, window: until.since(since), handoffs, last_token }
     }
 
-    /// Whether a lease with the token `fence`, valid until `until`, may pass on at `now`.
-    pub(super) fn may_pass(&self, fence: FencingToken, until: Instant, now: Instant) -> bool {
-        let tokens_left = fence < self.last_token || fence == FencingToken::NONE;
+    /// Whether a lease with the token `token`, valid until `until`, may pass on at `now`.
+    pub(super) fn may_pass(&self, token: FencingToken, until: Instant, now: Instant) -> bool {
+        let tokens_left = token < self.last_token || token == FencingToken::NONE;
         // A window more than half over is a sign that the nodes do not answer renewals.
         tokens_left
             && self.handoffs < TUNING.max_local_handoffs
@@ -54,11 +54,11 @@ impl HandoffChain {
             && until.since(now) >= self.window / 2
     }
 
-    /// The chain of the next holder, and the holder's token after that of `fence`.
-    pub(super) fn next(self, fence: FencingToken) -> (Self, FencingToken) {
-        let next = match fence {
+    /// The chain of the next holder, and the holder's token after that of `token`.
+    pub(super) fn next(self, token: FencingToken) -> (Self, FencingToken) {
+        let next = match token {
             FencingToken::NONE => FencingToken::NONE,
-            fence => FencingToken::new(fence.get() + 1),
+            token => FencingToken::new(token.get() + 1),
         };
         (Self { handoffs: self.handoffs + 1, ..self }, next)
     }

@@ -175,13 +175,13 @@ impl<L> LocalQueues<L> {
     }
 
     /// Records whom this process's release of `claim` notified, if that is known.
-    pub(super) fn released(&self, claim: &Claim, woke: Option<Notified>, clock: &Clock) {
-        if woke == Some(Notified::Nobody) {
+    pub(super) fn released(&self, claim: &Claim, notified: Option<Notified>, clock: &Clock) {
+        if notified == Some(Notified::Nobody) {
             return;
         }
         let (mut queues, now) = (self.lock(), clock.now());
-        let woke = match woke {
-            Some(woke) => woke,
+        let notified = match notified {
+            Some(notified) => notified,
             // Other processes contended just now, so the release most likely notified a waiter. A
             // wrong guess costs one round trip.
             None if queues.is_contended(claim, || now) => Notified::Waiter,
@@ -190,8 +190,8 @@ impl<L> LocalQueues<L> {
         if queues.notified.len() >= TUNING.max_remembered {
             queues.notified.retain(|_, (_, at)| now.since(*at) < TUNING.courtesy);
         }
-        queues.notified.insert(claim.clone(), (woke, now));
-        if woke == Notified::Waiter {
+        queues.notified.insert(claim.clone(), (notified, now));
+        if notified == Notified::Waiter {
             queues.contended(claim, now);
         }
     }
@@ -304,7 +304,7 @@ impl<L> LocalPermit<L> {
             (!queues.notified.is_empty()).then(|| queues.notified.remove(&self.claim)).flatten();
         woken
             .filter(|(_, at)| now.since(*at) < TUNING.courtesy)
-            .map_or(Notified::Nobody, |(woke, _)| woke)
+            .map_or(Notified::Nobody, |(notified, _)| notified)
     }
 
     /// How many local calls wait for the permit.

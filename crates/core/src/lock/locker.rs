@@ -13,7 +13,7 @@ use super::environment::Environment;
 use super::guard::Guard;
 use super::held_locks::{HeldLock, HeldLocks};
 use super::inner::Inner;
-use super::kind;
+use super::kind::Kind;
 use super::request::{LockRequest, TryLockRequest};
 use super::resume::resume;
 use crate::{Admission, Lessor};
@@ -53,71 +53,20 @@ impl Locker {
         }
     }
 
-    /// Waits for the lock `name`. The watchdog renews it until it is released.
+    /// Waits for what `claim` claims, whose kind is `K`. The watchdog renews it until it is released.
     ///
     /// # Errors
     /// See [`LockRequest`], also for cancel safety.
-    pub fn lock(&self, name: impl AsRef<str>) -> LockRequest {
-        LockRequest::new(&self.inner, one(name.as_ref()))
+    pub fn lock<K: Kind>(&self, claim: Result<Claim, ConfigError>) -> LockRequest<K> {
+        LockRequest::new(&self.inner, claim)
     }
 
-    /// Takes the lock `name` if it is free; `None` if another client holds it.
+    /// Takes what `claim` claims if it is free; `None` if another client holds it.
     ///
     /// # Errors
     /// See [`TryLockRequest`], also for cancel safety.
-    pub fn try_lock(&self, name: impl AsRef<str>) -> TryLockRequest {
-        TryLockRequest::new(&self.inner, one(name.as_ref()))
-    }
-
-    /// Waits for all of these names, and takes them in one step: all or none.
-    ///
-    /// # Errors
-    /// See [`LockRequest`], also for cancel safety.
-    pub fn lock_all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
-        LockRequest::new(&self.inner, all(names))
-    }
-
-    /// Takes all of these names in one step if all are free; `None` if another client holds one.
-    ///
-    /// # Errors
-    /// See [`TryLockRequest`], also for cancel safety.
-    pub fn try_lock_all<N: AsRef<str>>(
-        &self,
-        names: impl IntoIterator<Item = N>,
-    ) -> TryLockRequest {
-        TryLockRequest::new(&self.inner, all(names))
-    }
-
-    /// Waits until no writer holds the read-write lock `name`, for reading.
-    ///
-    /// # Errors
-    /// See [`LockRequest`], also for cancel safety.
-    pub fn read(&self, name: impl AsRef<str>) -> LockRequest<kind::Read> {
-        LockRequest::new(&self.inner, Name::new(name.as_ref()).map(Claim::read))
-    }
-
-    /// Takes the read-write lock `name` for reading; `None` if a writer holds it, or waits for it.
-    ///
-    /// # Errors
-    /// See [`TryLockRequest`], also for cancel safety.
-    pub fn try_read(&self, name: impl AsRef<str>) -> TryLockRequest<kind::Read> {
-        TryLockRequest::new(&self.inner, Name::new(name.as_ref()).map(Claim::read))
-    }
-
-    /// Waits until nobody holds the read-write lock `name`, for writing.
-    ///
-    /// # Errors
-    /// See [`LockRequest`], also for cancel safety.
-    pub fn write(&self, name: impl AsRef<str>) -> LockRequest<kind::Write> {
-        LockRequest::new(&self.inner, Name::new(name.as_ref()).map(Claim::write))
-    }
-
-    /// Takes the read-write lock `name` for writing; `None` if anybody holds it.
-    ///
-    /// # Errors
-    /// See [`TryLockRequest`], also for cancel safety.
-    pub fn try_write(&self, name: impl AsRef<str>) -> TryLockRequest<kind::Write> {
-        TryLockRequest::new(&self.inner, Name::new(name.as_ref()).map(Claim::write))
+    pub fn try_lock<K: Kind>(&self, claim: Result<Claim, ConfigError>) -> TryLockRequest<K> {
+        TryLockRequest::new(&self.inner, claim)
     }
 
     /// Takes up a lock that another process left to this one.
@@ -129,61 +78,28 @@ impl Locker {
         resume(self.inner.clone(), ticket).await
     }
 
-    /// Who holds the read-write lock `name`, as the nodes report it. Several readers are one holder
-    /// `readers`, whose `holds` is their number.
-    ///
-    /// # Errors
-    /// As [`Locker::holder`].
-    pub async fn read_write_holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
-        self.inner.ensure_open()?;
-        self.inner.lessor.inspect(Claim::write(Name::new(name.as_ref())?)).await
+    /// The locks that are held, with names that begin so, as the nodes list them. Does no I/O.
+    pub fn list(&self, prefix: &Arc<str>) -> HeldLocks {
+        HeldLocks::new(self.inner.clone(), prefix)
     }
 
-    /// Frees the read-write lock `name`, regardless of its holders, and raises its fencing mark. True if
-    /// it was held.
+    /// The current holder of each of these claims, as the nodes report it; `None` if nobody holds it. The
+    /// nodes are asked about all at once.
     ///
     /// # Errors
-    /// As [`Locker::holder`].
-    pub async fn force_unlock_read_write(&self, name: impl AsRef<str>) -> Result<bool, Error> {
-        self.inner.ensure_open()?;
-        self.inner.lessor.force_release(Claim::write(Name::new(name.as_ref())?), None).await
-    }
-
-    /// Waits for one of `permits` permits of `name`.
-    ///
-    /// # Errors
-    /// See [`LockRequest`], also for cancel safety.
-    pub fn permit(&self, name: impl AsRef<str>, permits: u32) -> LockRequest<kind::Permit> {
-        LockRequest::new(&self.inner, any_slot(name.as_ref(), permits))
-    }
-
-    /// Takes one of `permits` permits of `name` if one is free; `None` if other clients hold them all.
-    ///
-    /// # Errors
-    /// See [`TryLockRequest`], also for cancel safety.
-    pub fn try_permit(&self, name: impl AsRef<str>, permits: u32) -> TryLockRequest<kind::Permit> {
-        TryLockRequest::new(&self.inner, any_slot(name.as_ref(), permits))
-    }
-
-    /// The current holder of each of the `permits` slots of `name`, as the nodes report it.
-    ///
-    /// # Errors
-    /// As [`Locker::holder`].
-    pub async fn permit_holders(
+    /// Those of the nodes; [`Error::Closed`].
+    pub async fn holders(
         &self,
-        name: impl AsRef<str>,
-        permits: u32,
+        claims: impl IntoIterator<Item = Claim>,
     ) -> Result<Vec<Option<Holder>>, Error> {
         self.inner.ensure_open()?;
-        let claim = any_slot(name.as_ref(), permits)?;
-        let ask = |slot: Claim| self.inner.lessor.inspect(slot);
-        // All are asked at once.
-        let asked: Vec<_> = claim.every_slot().map(ask).collect();
+        let asked: Vec<_> =
+            claims.into_iter().map(|claim| self.inner.lessor.inspect(claim)).collect();
         let (mut holders, mut failed) = (Vec::new(), None::<Error>);
         for answer in asked {
             match answer.await {
                 Ok(holder) => holders.push(holder),
-                // The error of a slot that a node says is held tells more.
+                // The error of a claim that a node says is held tells more.
                 Err(error) if failed.as_ref().is_none_or(|_| error.names_holder()) => {
                     failed = Some(error);
                 }
@@ -193,72 +109,47 @@ impl Locker {
         failed.map_or(Ok(holders), Err)
     }
 
-    /// Frees one slot of the permits of `name`, regardless of its holder, and raises the fencing mark.
-    /// True if it was held.
+    /// Whether `owner` holds the lock through this locker, as the nodes report it.
     ///
     /// # Errors
-    /// As [`Locker::holder`]; [`ConfigError::BadSlot`] for a slot of 256 or more.
-    pub async fn force_release_permit(
-        &self,
-        name: impl AsRef<str>,
-        slot: u16,
-    ) -> Result<bool, Error> {
+    /// As [`Locker::holders`].
+    pub async fn is_held_by(&self, claim: Claim, owner: &Owner) -> Result<bool, Error> {
         self.inner.ensure_open()?;
-        let claim = Claim::one_slot(Name::new(name.as_ref())?, slot)?;
-        self.inner.lessor.force_release(claim, None).await
-    }
-
-    /// The locks that are held, with names that begin so, as the nodes list them. Does no I/O.
-    pub fn list(&self, prefix: &Arc<str>) -> HeldLocks {
-        HeldLocks::new(self.inner.clone(), prefix)
-    }
-
-    /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
-    ///
-    /// # Errors
-    /// Those of the nodes; [`Error::Config`], [`Error::Closed`].
-    pub async fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
-        self.inner.ensure_open()?;
-        self.inner.lessor.inspect(one(name.as_ref())?).await
-    }
-
-    /// Whether any client holds `name`.
-    ///
-    /// # Errors
-    /// As [`Locker::holder`].
-    pub async fn is_locked(&self, name: impl AsRef<str>) -> Result<bool, Error> {
-        Ok(self.holder(name).await?.is_some())
-    }
-
-    /// Whether `owner` holds `name` through this locker, as the nodes report it.
-    ///
-    /// # Errors
-    /// As [`Locker::holder`].
-    pub async fn is_held_by(&self, name: impl AsRef<str>, owner: &Owner) -> Result<bool, Error> {
-        self.inner.ensure_open()?;
-        let claim = one(name.as_ref())?;
         let Some(lease) = self.inner.owners.held_by(owner, &claim) else { return Ok(false) };
         if lease.check().is_err() {
             return Ok(false);
         }
-        let holder = self.inner.lessor.inspect(claim).await?;
-        Ok(holder.is_some_and(|holder| holder.has(lease.nonce)))
+        let holders = self.holders(claim.names().cloned().map(Claim::from)).await?;
+        Ok(holders.into_iter().all(|holder| holder.is_some_and(|it| it.has(lease.nonce))))
     }
 
-    /// Frees `name`, regardless of its holder, and raises its fencing mark. True if the lock was
-    /// held.
+    /// Frees each of these claims, regardless of its holder, and raises the fencing marks. True if one
+    /// was held. The nodes are asked about all at once.
     ///
     /// # Errors
-    /// As [`Locker::holder`].
-    pub async fn force_unlock(&self, name: impl AsRef<str>) -> Result<bool, Error> {
+    /// As [`Locker::holders`].
+    pub async fn force_unlock(
+        &self,
+        claims: impl IntoIterator<Item = Claim>,
+    ) -> Result<bool, Error> {
         self.inner.ensure_open()?;
-        self.inner.lessor.force_release(one(name.as_ref())?, None).await
+        let free = |claim| self.inner.lessor.force_release(claim, None);
+        let asked: Vec<_> = claims.into_iter().map(free).collect();
+        let mut freed = Ok(false);
+        for answer in asked {
+            match (answer.await, &freed) {
+                (Ok(held), Ok(before)) => freed = Ok(held || *before),
+                (Err(error), Ok(_)) => freed = Err(error),
+                (_, Err(_)) => {}
+            }
+        }
+        freed
     }
 
     /// Frees a lock if the same holder still holds it, and raises its fencing mark. True if it did.
     ///
     /// # Errors
-    /// As [`Locker::holder`].
+    /// As [`Locker::holders`].
     pub async fn force_unlock_from(&self, lock: &HeldLock) -> Result<bool, Error> {
         self.inner.ensure_open()?;
         self.inner.lessor.force_release(lock.claim()?, Some(lock.holder.id.clone())).await
@@ -333,19 +224,6 @@ impl Locker {
     fn admission(&self) -> Result<Arc<dyn Admission>, ConfigError> {
         self.inner.lessor.admission().ok_or(ConfigError::NoAdmission)
     }
-}
-
-fn one(name: &str) -> Result<Claim, ConfigError> {
-    Name::new(name).map(Claim::from)
-}
-
-fn any_slot(name: &str, permits: u32) -> Result<Claim, ConfigError> {
-    Claim::any_slot(Name::new(name)?, permits)
-}
-
-fn all<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<Claim, ConfigError> {
-    let names: Result<_, _> = names.into_iter().map(|name| Name::new(name.as_ref())).collect();
-    Claim::all(names?)
 }
 
 /// Fails unless a majority of the nodes may vote.

@@ -175,16 +175,16 @@ impl QueueTicket {
             return if handed.is_empty() { Handoff::None } else { Handoff::TooLate };
         };
         // A message and a reply may tell of one handoff, each with a token.
-        let fences =
-            handed.iter().filter(|handed| handed.nonce == nonce).map(|handed| handed.fence);
-        let fence = fences.max().unwrap_or(FencingToken::NONE);
+        let tokens =
+            handed.iter().filter(|handed| handed.nonce == nonce).map(|handed| handed.token);
+        let token = tokens.max().unwrap_or(FencingToken::NONE);
         self.taken = Some(nonce);
         self.give_back(&handed);
         // Leaving the queue as this attempt would release what it holds now. Other attempts may still be
         // queued, and those of a reader may hold the name beside this one.
         self.offers.retain(|(request, _)| request.nonce != nonce);
         self.served = self.offers.is_empty();
-        Handoff::Taken(nonce, Grant { until, fence, counted: false })
+        Handoff::Taken(nonce, Grant { until, token, counted: false })
     }
 
     fn handed_off(&self) -> Vec<RemoteGrant> {

@@ -29,7 +29,7 @@ pub(super) async fn resume(inner: Arc<Inner>, ticket: &Ticket) -> Result<Guard, 
 
 async fn take_up(inner: Arc<Inner>, ticket: &Ticket) -> Result<Guard, Error> {
     inner.settings.check_lease(ticket.lease())?;
-    if let (Some(ticket), Some(locker)) = (ticket.wire(), inner.settings.wire)
+    if let (Some(ticket), Some(locker)) = (ticket.layout(), inner.settings.layout)
         && ticket != locker
     {
         return Err(ConfigError::OtherLayout { ticket, locker }.into());
@@ -74,12 +74,12 @@ fn guard(
     ticket: &Ticket,
     (asked, timing): (Instant, LeaseTiming),
 ) -> Guard {
-    let (fence, last) = ticket.tokens();
+    let (token, last) = ticket.tokens();
     let lease = Arc::new(Lease {
         id: next_id(),
         claim,
         nonce: ticket.nonce(),
-        fence,
+        token,
         chain: HandoffChain::of_ticket(asked, timing.until, last),
         state: LeaseState::new(inner.clock.clone(), timing),
         begun: asked,

@@ -31,7 +31,7 @@ impl Spans {
             ?lease,
             outcome = Empty,
             rounds = Empty,
-            fence = Empty,
+            token = Empty,
             valid_for = Empty,
         )
     }
@@ -66,9 +66,9 @@ impl Spans {
 }
 
 /// Records what a call was granted.
-pub(super) fn granted(span: &Span, fence: FencingToken, valid_for: impl FnOnce() -> Duration) {
+pub(super) fn granted(span: &Span, token: FencingToken, valid_for: impl FnOnce() -> Duration) {
     if !span.is_disabled() {
-        span.record("fence", fence.get()).record("valid_for", debug(valid_for()));
+        span.record("token", token.get()).record("valid_for", debug(valid_for()));
     }
 }
 

@@ -139,7 +139,7 @@ impl Telemetry {
 
     /// The line that people look for.
     fn log_loss(&self, lease: &Lease, why: LossReason) {
-        let (name, fence) = (&lease.claim, lease.fence);
+        let (name, token) = (&lease.claim, lease.token);
         let left = lease.state.until().since(self.clock.now());
         if why == LossReason::HoldLimit {
             return tracing::debug!(%name, %why, "the hold has reached its limit");
@@ -151,7 +151,7 @@ impl Telemetry {
             _ => "look who deleted it or unlocked it by force, or which servers lost their data",
         };
         tracing::warn!(
-            %name, %fence, %why, ?left, nodes, clock_ahead = clock_ahead.map(field::debug), advice,
+            %name, %token, %why, ?left, nodes, clock_ahead = clock_ahead.map(field::debug), advice,
             "the lock is lost: its holder must stop"
         );
     }
@@ -198,10 +198,10 @@ impl Telemetry {
 
     fn tell_long_hold(&self, lease: &Lease) {
         lease.renewed.store(true, Ordering::SeqCst);
-        let (name, fence, now) = (&lease.claim, lease.fence, self.clock.now());
+        let (name, token, now) = (&lease.claim, lease.token, self.clock.now());
         if self.long_holds.goes_on((lease.begun, lease.id), now, self.long_hold) {
             let held = now.since(lease.begun);
-            tracing::warn!(%name, %fence, ?held, "the lock is held for long");
+            tracing::warn!(%name, %token, ?held, "the lock is held for long");
             self.tell(&lease.claim, |lock| Event::LongHoldBegan { lock, held });
         }
         // The hold may have ended meanwhile.
@@ -330,7 +330,7 @@ impl Call<'_> {
         self.outcome = match result {
             Ok(lease) => {
                 let valid_for = || lease.state.until().since(self.telemetry.clock.now());
-                spans::granted(&self.span, lease.fence, valid_for);
+                spans::granted(&self.span, lease.token, valid_for);
                 CallOutcome::Granted
             }
             Err(Error::Closed) => CallOutcome::Closed,

@@ -82,8 +82,8 @@ impl Attempt {
             let late = NodeReport::new("etcd", NodeProblem::TooLate);
             return Err(no_vote(client, name, vec![late]));
         };
-        let fence = if fencing { FencingToken::new(revision) } else { FencingToken::NONE };
-        Ok((Acquired::Granted(Grant { until, fence, counted: true }), Some(unused)))
+        let token = if fencing { FencingToken::new(revision) } else { FencingToken::NONE };
+        Ok((Acquired::Granted(Grant { until, token, counted: true }), Some(unused)))
     }
 }
 

@@ -391,7 +391,7 @@ impl Deployment {
     ) -> Result<(), TrialError> {
         let urls = |nodes: &[usize]| nodes.iter().map(|node| self.url(*node, 0)).collect();
         let lists = (urls(present), urls(target));
-        operator::change_members(self.mode, lists, locking, until).await
+        operator::change_members(lists, locking, until).await
     }
 
     /// Whether a node votes.

@@ -3,15 +3,16 @@
 use std::io;
 use std::time::Duration;
 
-use quorumlock::admission::ChangeStep;
-use quorumlock::{Error, Locker};
+use quorumlock::admission::{ChangeStep, MemberChange};
+use quorumlock::{Error, Locker, Servers};
+use quorumlock_protocol::{Claim, Name};
 
 use super::TrialError;
 use super::schedule::MAX_EXTRA_WAIT;
 use crate::etcd;
 use crate::mode::Mode;
 use crate::scenario::{Locking, Until};
-use crate::worker::{build, builder, locker};
+use crate::worker::{CLOCK_BOUND, build, builder, locker};
 
 /// How long `quorumlock init` waits for a connection, and for each answer: a loaded machine is slow.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,12 +27,13 @@ pub(super) async fn force_unlock(
 ) -> Result<(), Error> {
     if mode == Mode::E {
         let operator = etcd::locker_of(&urls, locking)?;
-        operator.force_unlock(&locking.name).await?;
+        let name = Name::new(&locking.name)?;
+        operator.force_unlock([Claim::from(name)]).await?;
         operator.close().await;
         return Ok(());
     }
     let operator = operator(mode, urls, locking)?;
-    operator.force_unlock(&locking.name).await?;
+    operator.mutex(&locking.name).force_unlock().await?;
     operator.close().await;
     Ok(())
 }
@@ -65,7 +67,6 @@ pub(super) async fn is_admitted(
 
 /// Changes the list of nodes as `quorumlock members` does, until the change has come this far.
 pub(super) async fn change_members(
-    mode: Mode,
     (present, target): (Vec<String>, Vec<String>),
     locking: &Locking,
     until: Until,
@@ -74,8 +75,11 @@ pub(super) async fn change_members(
         Until::BothVote => quorumlock::admission::Until::BothVote,
         Until::OnlyTarget => quorumlock::admission::Until::OnlyTarget,
     };
-    let builder = builder(mode, locking, "operator");
-    let mut change = builder.change_members(present, target, until)?;
+    let present = Locker::builder(Servers::quorum(present))
+        .max_lease(Duration::from_millis(locking.max_lease_ms))
+        .clock_bound(CLOCK_BOUND)
+        .client_name("lab-operator");
+    let mut change = MemberChange::new(present, target, until)?;
     let done = async {
         loop {
             let progress = change.step().await.map_err(io::Error::other)?;

@@ -15,13 +15,13 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     let (voters, majority) = (draw.mode.voters(), draw.mode.majority());
-    let mut odd = draw.rival("b");
+    let mut other = draw.rival("b");
     // Only the nodes that the majority of "a" does not need.
     let few = (majority..voters).collect::<Vec<_>>();
     let variant = draw.number() % 3;
     if !draw.mode.strict() {
-        odd.configured_with = Some(few);
-        plan.clients = vec![draw.bare_holder("a"), odd];
+        other.configured_with = Some(few);
+        plan.clients = vec![draw.bare_holder("a"), other];
         plan.schedule = vec![
             When::NOW.then(Fault::start("a")),
             When::holds("a").then(Fault::start("b")),
@@ -30,13 +30,13 @@ fn plan(draw: &mut Draw) -> Plan {
         return plan;
     }
     match variant {
-        0 => odd.configured_with = Some((0..voters - 2).collect()),
-        1 => odd.max_lease_ms = Some(plan.locking.max_lease_ms * 2),
+        0 => other.configured_with = Some((0..voters - 2).collect()),
+        1 => other.max_lease_ms = Some(plan.locking.max_lease_ms * 2),
         // All addresses of one server have one vote, and two votes are not a majority.
-        _ => odd.configured_with = Some([0, 0, 0, 1, 1].to_vec()),
+        _ => other.configured_with = Some([0, 0, 0, 1, 1].to_vec()),
     }
-    odd.starts = true;
-    plan.clients = vec![odd];
+    other.starts = true;
+    plan.clients = vec![other];
     plan.least_ms = draw.ms(900, 1_100);
     plan
 }

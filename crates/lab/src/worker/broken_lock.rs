@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use quorumlock::kind::Kind;
 use quorumlock::{
-    Admission, Builder, Error, Guard, HoldView, Locker, PermitGuard, ReadGuard, WriteGuard,
+    Admission, Builder, Error, Guard, HoldView, Locker, PermitGuard, ReadGuard, Replicas, Servers,
+    WriteGuard,
 };
-use quorumlock_protocol::Instant;
+use quorumlock_protocol::{Claim, Instant};
 use quorumlock_watchdog::Clock;
 
 use super::broken_guard::Broken;
@@ -52,7 +53,7 @@ impl Takes {
         Ok(match self {
             Self::Lock => Held::Ours(locker.lock(name).fail_fast().await?),
             Self::Ring(Ring::AllOrNothing) => {
-                Held::Ours(locker.lock_all(name.split(TOGETHER)).fail_fast().await?)
+                Held::Ours(locker.lock(name.split(TOGETHER).collect::<Vec<_>>()).fail_fast().await?)
             }
             Self::Ring(Ring::OneByOne) => {
                 let (first, second) = name.split_once(TOGETHER).unwrap_or((name, name));
@@ -61,9 +62,15 @@ impl Takes {
                 tokio::time::sleep(ONE_BY_ONE).await;
                 Held::Both(first, locker.lock(second).fail_fast().await?)
             }
-            Self::Permit(of) => Held::Permit(locker.permit(name, of).fail_fast().await?),
-            Self::ReadWrite(ReadWrite::Read) => Held::Read(locker.read(name).fail_fast().await?),
-            Self::ReadWrite(ReadWrite::Write) => Held::Write(locker.write(name).fail_fast().await?),
+            Self::Permit(of) => {
+                Held::Permit(locker.semaphore(name, of).acquire().fail_fast().await?)
+            }
+            Self::ReadWrite(ReadWrite::Read) => {
+                Held::Read(locker.rw_lock(name).read().fail_fast().await?)
+            }
+            Self::ReadWrite(ReadWrite::Write) => {
+                Held::Write(locker.rw_lock(name).write().fail_fast().await?)
+            }
         })
     }
 
@@ -71,10 +78,16 @@ impl Takes {
     async fn try_lock(self, locker: &Locker, name: &str) -> Result<Option<Held>, NotGranted> {
         Ok(match self {
             Self::Lock => locker.try_lock(name).await?.map(Held::Ours),
-            Self::Ring(_) => locker.try_lock_all(name.split(TOGETHER)).await?.map(Held::Ours),
-            Self::Permit(of) => locker.try_permit(name, of).await?.map(Held::Permit),
-            Self::ReadWrite(ReadWrite::Read) => locker.try_read(name).await?.map(Held::Read),
-            Self::ReadWrite(ReadWrite::Write) => locker.try_write(name).await?.map(Held::Write),
+            Self::Ring(_) => {
+                locker.try_lock(name.split(TOGETHER).collect::<Vec<_>>()).await?.map(Held::Ours)
+            }
+            Self::Permit(of) => locker.semaphore(name, of).try_acquire().await?.map(Held::Permit),
+            Self::ReadWrite(ReadWrite::Read) => {
+                locker.rw_lock(name).try_read().await?.map(Held::Read)
+            }
+            Self::ReadWrite(ReadWrite::Write) => {
+                locker.rw_lock(name).try_write().await?.map(Held::Write)
+            }
         })
     }
 }
@@ -96,7 +109,7 @@ pub(crate) const MASTER: &str = "lab";
 const ONE_BY_ONE: Duration = Duration::from_millis(500);
 
 /// All clocks are those of one machine.
-const CLOCK_BOUND: Duration = Duration::from_millis(100);
+pub(crate) const CLOCK_BOUND: Duration = Duration::from_millis(100);
 
 /// Makes the library's locker for a mode.
 pub(crate) fn locker(
@@ -111,24 +124,24 @@ pub(crate) fn locker(
 /// Makes the locker of a builder that has the settings of the mode.
 pub(crate) fn build(builder: Builder, mode: Mode, urls: Vec<String>) -> Result<Locker, Error> {
     match (mode.engine(), mode) {
-        (Engine::Sentinel, _) => builder.sentinel(urls, MASTER),
-        (Engine::Cluster, _) => builder.cluster(urls),
+        (Engine::Sentinel, _) => builder.on(Servers::sentinel(urls, MASTER)),
+        (Engine::Cluster, _) => builder.on(Servers::cluster(urls)),
         (Engine::Addresses, Mode::S | Mode::S1) => {
-            builder.single(urls.first().map_or("", String::as_str))
+            builder.on(Servers::single(urls.first().map_or("", String::as_str)))
         }
-        (Engine::Addresses, _) if mode.replicas() > 0 => builder.replicated(urls),
-        (Engine::Addresses, _) => builder.quorum(urls),
+        (Engine::Addresses, _) if mode.replicas() > 0 => builder.on(Servers::replicated(urls)),
+        (Engine::Addresses, _) => builder.on(Servers::quorum(urls)),
     }
 }
 
 /// The settings of a mode.
 pub(crate) fn builder(mode: Mode, locking: &Locking, client: &str) -> Builder {
-    let builder = Locker::builder()
+    let builder = Builder::without_servers()
         .lease(Duration::from_millis(locking.lease_ms))
         .max_lease(Duration::from_millis(locking.max_lease_ms))
         .takeover_delay(Duration::from_millis(locking.takeover_delay_ms))
         .client_name(&format!("lab-{client}"))
-        .replicas(locking.acks)
+        .replicas(Replicas::AtLeast(locking.acks))
         .strict_order(locking.strict_order);
     match mode {
         mode if mode.strict() => builder.admission(Admission::Strict).clock_bound(CLOCK_BOUND),
@@ -156,7 +169,7 @@ impl Breached {
         let before = format!("{name}-before");
         let request = || match self {
             Self::Ours(locker, _) => Some(locker.lock(&before)),
-            Self::Etcd(locker) => Some(locker.lock(&before)),
+            Self::Etcd(locker) => Some(locker.lock(Claim::lock([&before]))),
             Self::Broken(_) => None,
         };
         for request in std::iter::repeat_with(request).take(3).flatten() {
@@ -171,7 +184,7 @@ impl Breached {
         match self {
             Self::Ours(locker, takes) => takes.lock(locker, name).await,
             Self::Etcd(locker) => {
-                Ok(Held::Ours(locker.lock_all(name.split(TOGETHER)).fail_fast().await?))
+                Ok(Held::Ours(locker.lock(Claim::lock(name.split(TOGETHER))).fail_fast().await?))
             }
             Self::Broken(broken) => loop {
                 if let Some((value, until)) = broken.try_lock().await? {
@@ -186,7 +199,7 @@ impl Breached {
         match self {
             Self::Ours(locker, takes) => takes.try_lock(locker, name).await,
             Self::Etcd(locker) => {
-                Ok(locker.try_lock_all(name.split(TOGETHER)).await?.map(Held::Ours))
+                Ok(locker.try_lock(Claim::lock(name.split(TOGETHER))).await?.map(Held::Ours))
             }
             Self::Broken(broken) => {
                 let taken = broken.try_lock().await?;

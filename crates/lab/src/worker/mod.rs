@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use tokio::sync::watch;
 
-pub(crate) use self::broken_lock::{MASTER, build, builder, locker};
+pub(crate) use self::broken_lock::{CLOCK_BOUND, MASTER, build, builder, locker};
 pub use self::config::{Config, Order};
 use self::job::Shared;
 

@@ -49,7 +49,7 @@ fn now() -> Instant {
 
 fn won(step: &Step) -> Option<u64> {
     match step {
-        Step::Won(grant) => Some(grant.fence.get()),
+        Step::Won(grant) => Some(grant.token.get()),
         _ => None,
     }
 }
@@ -538,7 +538,7 @@ impl<'a> Case<'a> {
 
     fn check_grant(&self, grant: Grant) -> &'static str {
         let n = self.nodes.len();
-        let count = |node: &usize| self.holds(*node) && self.accepted[*node] == Some(grant.fence);
+        let count = |node: &usize| self.holds(*node) && self.accepted[*node] == Some(grant.token);
         let accepted = (0..n).filter(count).count();
         // The theorem's premise: a majority holds our nonce, and has accepted this token and no
         // other since.
@@ -547,7 +547,7 @@ impl<'a> Case<'a> {
         // that has not.
         assert!(2 * accepted - n > self.losses, "{:?} {:?}", self.nodes, self.raise);
         assert_eq!(grant.until, now() + LEASE);
-        assert_eq!(grant.fence == FIRST, self.proposals == 0);
+        assert_eq!(grant.token == FIRST, self.proposals == 0);
         if self.proposals == 0 { "won in one round" } else { "won by a raise" }
     }
 

@@ -374,7 +374,7 @@ impl Node {
 fn granted_at(now: Time) -> Event {
     let asked = Instant::from_nanos(now * 1_000);
     let grant =
-        Grant { until: asked + Duration::from_secs(30), fence: FencingToken::NONE, counted: false };
+        Grant { until: asked + Duration::from_secs(30), token: FencingToken::NONE, counted: false };
     Event::Granted(Granted { asked, nonce: Nonce::from_u128(1), grant })
 }
 

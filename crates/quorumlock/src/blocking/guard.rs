@@ -51,8 +51,7 @@ impl<K: Kind> Guard<K> {
         self.held().name()
     }
 
-    /// All names that the lock holds, in order: one, or those of
-    /// [`Locker::lock_all`](super::Locker::lock_all).
+    /// All names that the lock holds, in order: one, or several.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.held().names()
     }

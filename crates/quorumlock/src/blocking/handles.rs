@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
+use futures_util::{Stream, StreamExt as _};
+
 use super::driver::Driver;
 use super::{LockRequest, TryLockRequest};
-use crate::{Error, HeldLock, Holder, kind};
+use crate::{Error, Holder, Owner, kind};
 
 /// As [`crate::Mutex`], without async.
 #[derive(Clone, Debug)]
@@ -16,9 +18,14 @@ impl Mutex {
         Self { inner, driver: driver.clone() }
     }
 
-    /// The lock's name, with the locker's prefix.
+    /// The lock's name, with the locker's prefix. Of several, the first one that was given.
     pub fn name(&self) -> &str {
         self.inner.name()
+    }
+
+    /// All names of the lock, with the locker's prefix, as they were given.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.inner.names()
     }
 
     /// Waits for the lock: set options, then call [`LockRequest::acquire`].
@@ -29,6 +36,38 @@ impl Mutex {
     /// Takes the lock if it is free: set options, then call [`TryLockRequest::acquire`].
     pub fn try_lock(&self) -> TryLockRequest {
         TryLockRequest { inner: self.inner.try_lock(), driver: self.driver.clone() }
+    }
+
+    /// Who holds the lock: see [`crate::Mutex::holder`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn holder(&self) -> Result<Option<Holder>, Error> {
+        self.driver.wait(self.inner.holder())?
+    }
+
+    /// Whether any client holds the lock: see [`crate::Mutex::is_locked`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn is_locked(&self) -> Result<bool, Error> {
+        self.driver.wait(self.inner.is_locked())?
+    }
+
+    /// Whether `owner` holds the lock: see [`crate::Mutex::is_held_by`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn is_held_by(&self, owner: &Owner) -> Result<bool, Error> {
+        self.driver.wait(self.inner.is_held_by(owner))?
+    }
+
+    /// Frees the lock: see [`crate::Mutex::force_unlock`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn force_unlock(&self) -> Result<bool, Error> {
+        self.driver.wait(self.inner.force_unlock())?
     }
 }
 
@@ -60,8 +99,12 @@ impl Election {
     /// # Errors
     /// As [`crate::Election::leader`].
     pub fn leader(&self) -> Result<Option<Holder>, Error> {
-        let inner = self.inner.clone();
-        self.driver.wait(async move { inner.leader().await })?
+        self.driver.wait(self.inner.leader())?
+    }
+
+    /// Follows who leads: see [`crate::Election::observe`].
+    pub fn observe(&self) -> Observer {
+        Iter::new(self.inner.observe(), &self.driver)
     }
 }
 
@@ -107,8 +150,7 @@ impl RwLock {
     /// # Errors
     /// As there.
     pub fn holder(&self) -> Result<Option<Holder>, Error> {
-        let inner = self.inner.clone();
-        self.driver.wait(async move { inner.holder().await })?
+        self.driver.wait(self.inner.holder())?
     }
 
     /// Frees the lock: see [`crate::RwLock::force_unlock`].
@@ -116,8 +158,7 @@ impl RwLock {
     /// # Errors
     /// As there.
     pub fn force_unlock(&self) -> Result<bool, Error> {
-        let inner = self.inner.clone();
-        self.driver.wait(async move { inner.force_unlock().await })?
+        self.driver.wait(self.inner.force_unlock())?
     }
 }
 
@@ -158,8 +199,7 @@ impl Semaphore {
     /// # Errors
     /// As there.
     pub fn holders(&self) -> Result<Vec<Option<Holder>>, Error> {
-        let inner = self.inner.clone();
-        self.driver.wait(async move { inner.holders().await })?
+        self.driver.wait(self.inner.holders())?
     }
 
     /// Frees one slot: see [`crate::Semaphore::force_release`].
@@ -167,35 +207,42 @@ impl Semaphore {
     /// # Errors
     /// As there.
     pub fn force_release(&self, slot: u16) -> Result<bool, Error> {
-        let inner = self.inner.clone();
-        self.driver.wait(async move { inner.force_release(slot).await })?
+        self.driver.wait(self.inner.force_release(slot))?
     }
 }
 
 /// As [`crate::HeldLocks`], without async.
+pub type HeldLocks = Iter<crate::HeldLocks>;
+
+/// As [`crate::Observer`], without async. A change is awaited for as long as it takes.
+pub type Observer = Iter<crate::Observer>;
+
+/// A stream, one item after the other.
 #[derive(Debug)]
-pub struct HeldLocks {
-    /// `None` after an error.
-    inner: Option<crate::HeldLocks>,
+pub struct Iter<S> {
+    /// `None` once the driver is gone.
+    stream: Option<S>,
     driver: Arc<Driver>,
 }
 
-impl HeldLocks {
-    pub(super) fn new(inner: crate::HeldLocks, driver: &Arc<Driver>) -> Self {
-        Self { inner: Some(inner), driver: driver.clone() }
+impl<S> Iter<S> {
+    pub(super) fn new(stream: S, driver: &Arc<Driver>) -> Self {
+        Self { stream: Some(stream), driver: driver.clone() }
     }
 }
 
-/// The next lock, or the error with which the listing ends.
-impl Iterator for HeldLocks {
-    type Item = Result<HeldLock, Error>;
+impl<T, S> Iterator for Iter<S>
+where
+    T: Send + 'static,
+    S: Stream<Item = Result<T, Error>> + Unpin + Send + 'static,
+{
+    type Item = Result<T, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut inner = self.inner.take()?;
-        let next = self.driver.wait(async move { (inner.next().await, inner) });
-        match next {
-            Ok((next, inner)) => {
-                self.inner = Some(inner);
+        let mut stream = self.stream.take()?;
+        match self.driver.wait(async move { (stream.next().await, stream) }) {
+            Ok((next, stream)) => {
+                self.stream = Some(stream);
                 next
             }
             Err(error) => Some(Err(error)),

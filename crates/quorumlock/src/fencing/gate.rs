@@ -12,7 +12,7 @@ use crate::FencingToken;
 /// the same resource. Put the handle of the resource (a file, a device) behind the gate, or `()` to
 /// guard something that has no value in memory.
 ///
-/// Holders of a [read-write lock](crate::Locker::read): writers claim, readers read. Readers that
+/// Holders of a [read-write lock](crate::RwLock): writers claim, readers read. Readers that
 /// overlap have tokens in no order, so the gate refuses no reader because of another reader.
 ///
 /// A call blocks only while another caller's closure runs. Async code may use it.
@@ -50,13 +50,13 @@ impl<T> FenceGate<T> {
     /// # Errors
     /// [`Stale`] if a larger token has claimed or read, or for [`FencingToken::NONE`]: stop the work, the
     /// lock is lost or has no token.
-    pub fn claim(&self, fence: FencingToken) -> Result<Claimed<'_, T>, Stale> {
+    pub fn claim(&self, token: FencingToken) -> Result<Claimed<'_, T>, Stale> {
         let mut inner = self.inner();
-        if fence < inner.seen || fence == FencingToken::NONE {
-            return Err(Stale::new(inner.seen, fence));
+        if token < inner.seen || token == FencingToken::NONE {
+            return Err(Stale::new(inner.seen, token));
         }
-        (inner.claimed, inner.seen) = (fence, fence);
-        Ok(Claimed { gate: self, fence })
+        (inner.claimed, inner.seen) = (token, token);
+        Ok(Claimed { gate: self, token })
     }
 
     /// Reads the value for a reader, and refuses claims with smaller tokens from now on: a writer
@@ -67,12 +67,12 @@ impl<T> FenceGate<T> {
     ///
     /// # Errors
     /// [`Stale`] if a larger token has claimed, or for [`FencingToken::NONE`]; `act` was not called then.
-    pub fn read<R>(&self, fence: FencingToken, act: impl FnOnce(&T) -> R) -> Result<R, Stale> {
+    pub fn read<R>(&self, token: FencingToken, act: impl FnOnce(&T) -> R) -> Result<R, Stale> {
         let mut inner = self.inner();
-        if fence < inner.claimed || fence == FencingToken::NONE {
-            return Err(Stale::new(inner.claimed, fence));
+        if token < inner.claimed || token == FencingToken::NONE {
+            return Err(Stale::new(inner.claimed, token));
         }
-        inner.seen = inner.seen.max(fence);
+        inner.seen = inner.seen.max(token);
         Ok(act(&inner.value))
     }
 
@@ -88,7 +88,7 @@ impl<T> FenceGate<T> {
 #[must_use = "read and write through `with`"]
 pub struct Claimed<'gate, T> {
     gate: &'gate FenceGate<T>,
-    fence: FencingToken,
+    token: FencingToken,
 }
 
 impl<T> Claimed<'_, T> {
@@ -103,15 +103,15 @@ impl<T> Claimed<'_, T> {
     /// [`Stale`] if a larger token has claimed or read; `act` was not called then.
     pub fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Result<R, Stale> {
         let mut inner = self.gate.inner();
-        if self.fence < inner.seen {
-            return Err(Stale::new(inner.seen, self.fence));
+        if self.token < inner.seen {
+            return Err(Stale::new(inner.seen, self.token));
         }
         Ok(act(&mut inner.value))
     }
 
     /// The token of this claim; inside [`with`](Self::with), the largest that the gate has seen.
     pub const fn token(&self) -> FencingToken {
-        self.fence
+        self.token
     }
 }
 

@@ -16,6 +16,7 @@ pub struct Stale {
 
 impl Stale {
     /// For resources of your own that check tokens.
+    #[doc(hidden)]
     pub const fn new(seen: FencingToken, given: FencingToken) -> Self {
         Self { seen, given }
     }

@@ -51,8 +51,8 @@ pub enum Value {
     File(fn(Builder, PathBuf) -> Builder),
     /// A text: what stands for it in help and tables, its bounds, and what reads it.
     Text(&'static str, &'static str, fn(Builder, &str) -> Result<Builder, String>),
-    /// URLs of servers, separated by commas; each call adds some.
-    Urls(fn(Builder, &str) -> Builder),
+    /// Servers as text ([`Servers`](crate::Servers)); each call adds some.
+    Servers(fn(Builder, &str) -> Builder),
 }
 
 /// A word, and what it sets.
@@ -85,7 +85,7 @@ impl LockerOption {
     pub fn flag(&self) -> String {
         match self.value {
             // Each names one, or several.
-            Value::Urls(_) => "node".to_owned(),
+            Value::Servers(_) => "node".to_owned(),
             _ => self.name.replace('_', "-"),
         }
     }
@@ -108,7 +108,7 @@ impl LockerOption {
             },
             Value::File(set) => Ok(set(builder, PathBuf::from(text))),
             Value::Text(_, _, set) => set(builder, text),
-            Value::Urls(set) => Ok(set(builder, text)),
+            Value::Servers(set) => Ok(set(builder, text)),
         }
     }
 
@@ -120,7 +120,7 @@ impl LockerOption {
             Value::Word(_) => Some(self.values().replace(" or ", "|").into()),
             Value::File(_) => Some("FILE".into()),
             Value::Text(what, ..) => Some(what.into()),
-            Value::Urls(_) => Some("URL".into()),
+            Value::Servers(_) => Some("URL".into()),
         }
     }
 
@@ -141,7 +141,7 @@ impl LockerOption {
             }
             Value::File(_) => "the path of a file".to_owned(),
             Value::Text(_, bounds, _) => bounds.to_owned(),
-            Value::Urls(_) => "URLs, separated by commas".to_owned(),
+            Value::Servers(_) => "URLs, separated by commas".to_owned(),
         }
     }
 

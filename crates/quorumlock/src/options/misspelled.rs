@@ -8,7 +8,7 @@ use super::table::OPTIONS;
 const OURS: &str = "QUORUMLOCK_";
 
 /// What `quorumlock run` sets for its command.
-const OTHERS: [&str; 5] = ["NAME", "FENCE", "SLOT", "HOLDS", "SERVER"];
+const OTHERS: [&str; 5] = ["NAME", "TOKEN", "SLOT", "HOLDS", "SERVER"];
 
 /// Fails if a variable of this process differs from one of ours by a letter or two.
 ///

@@ -3,10 +3,10 @@
 use quorumlock_redis::uses_tls;
 
 use self::ServerKind::{
-    Cluster, PlainQuorum, ProvenReplicated, ProvenSingle, Quorum, Replicated, Single,
+    Cluster, Members, PlainQuorum, ProvenReplicated, ProvenSingle, Quorum, Replicated, Single,
 };
 
-/// What a locker is made for.
+/// What a locker, or a change of members, is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerKind {
     Single,
@@ -16,6 +16,8 @@ pub(crate) enum ServerKind {
     Cluster,
     Quorum,
     PlainQuorum,
+    /// The change of a quorum's list.
+    Members,
     #[cfg(feature = "testing")]
     Memory,
 }
@@ -33,19 +35,48 @@ pub(super) const ONE: Kinds = Kinds {
     text: "all but a quorum",
     kinds: &[Single, ProvenSingle, Replicated, ProvenReplicated, Cluster],
 };
-pub(super) const REAL: Kinds = Kinds {
+/// How locks are taken.
+pub(super) const LOCKS: Kinds = Kinds {
+    text: "all",
+    kinds: &[
+        Single,
+        ProvenSingle,
+        Replicated,
+        ProvenReplicated,
+        Cluster,
+        Quorum,
+        PlainQuorum,
+        #[cfg(feature = "testing")]
+        ServerKind::Memory,
+    ],
+};
+pub(super) const REAL_LOCKS: Kinds = Kinds {
     text: "all",
     kinds: &[Single, ProvenSingle, Replicated, ProvenReplicated, Cluster, Quorum, PlainQuorum],
 };
+/// How servers are reached.
+pub(super) const REAL: Kinds = Kinds {
+    text: "all",
+    kinds: &[
+        Single,
+        ProvenSingle,
+        Replicated,
+        ProvenReplicated,
+        Cluster,
+        Quorum,
+        PlainQuorum,
+        Members,
+    ],
+};
 pub(super) const PROVEN: Kinds = Kinds {
     text: "a quorum, or servers with `admission`",
-    kinds: &[ProvenSingle, ProvenReplicated, Quorum],
+    kinds: &[ProvenSingle, ProvenReplicated, Quorum, Members],
 };
 pub(super) const ADMITTED: Kinds = Kinds {
     text: "all but a Redis Cluster",
-    kinds: &[ProvenSingle, ProvenReplicated, Quorum, PlainQuorum],
+    kinds: &[ProvenSingle, ProvenReplicated, Quorum, PlainQuorum, Members],
 };
-pub(super) const QUORUM: Kinds = Kinds { text: "a quorum", kinds: &[Quorum, PlainQuorum] };
+pub(super) const QUORUM: Kinds = Kinds { text: "a quorum", kinds: &[Quorum, PlainQuorum, Members] };
 pub(super) const SINGLE: Kinds = Kinds { text: "a single server", kinds: &[Single] };
 
 /// The servers of a locker.
@@ -66,6 +97,7 @@ impl ServerKind {
             Cluster => "a Redis Cluster",
             Quorum => "a quorum",
             PlainQuorum => "a quorum with Admission::Redlock",
+            Members => "a change of members",
             #[cfg(feature = "testing")]
             Self::Memory => "a server in memory",
         }

@@ -2,46 +2,24 @@ use quorumlock_protocol::bounds;
 
 use super::locker_option::Group::{Agreed, Locks, Servers};
 use super::locker_option::{Applies, LockerOption, Value};
-use super::servers::{ADMITTED, ONE, PROVEN, QUORUM, REAL, SINGLE};
-use crate::{Admission, Builder, Wire};
+use super::servers::{ADMITTED, LOCKS, ONE, PROVEN, QUORUM, REAL, REAL_LOCKS, SINGLE};
+use crate::{Admission, Builder, Layout, Replicas};
 
 /// All options that a variable or an argument can give.
 pub const OPTIONS: &[LockerOption] = &[
     LockerOption {
         name: "nodes",
-        value: Value::Urls(Builder::add_urls),
+        value: Value::Servers(Builder::add_nodes),
         default: "none",
         group: Servers,
         applies: Applies::Always,
         about: "A server: redis://, rediss:// or unix://. One is a single server, several are a \
-                quorum. Or one URL of sentinels, redis-sentinel://HOST:26379,HOST:26379/NAME, which \
+                quorum. With replicated: before the first one they are a master and its replicas, with \
+                cluster: members of one Redis Cluster; both are best effort: after a failover two \
+                clients may hold one lock. Or one URL of sentinels, redis-sentinel://HOST:26379,HOST:26379/NAME, which \
                 find the master NAME and tell of its failovers; rediss-sentinel:// is TLS to both, \
                 unless ?sentinel_tls=yes or no says otherwise of the sentinels. Put a password into the \
                 environment: every user of the machine can see command lines.",
-    },
-    LockerOption {
-        name: "replicated",
-        value: Value::Flag(|mut builder, yes| {
-            builder.servers.replicated = yes;
-            builder
-        }),
-        default: "false",
-        group: Servers,
-        applies: Applies::Always,
-        about: "The servers are a master and its replicas, not a quorum; locks are taken on the \
-                current master. Best effort: after a failover two clients may hold one lock.",
-    },
-    LockerOption {
-        name: "cluster",
-        value: Value::Flag(|mut builder, yes| {
-            builder.servers.cluster = yes;
-            builder
-        }),
-        default: "false",
-        group: Servers,
-        applies: Applies::Always,
-        about: "The servers are members of one Redis Cluster; a lock is taken on the master of its \
-                slot. Best effort: after a failover two clients may hold one lock.",
     },
     LockerOption {
         name: "password_file",
@@ -222,7 +200,7 @@ pub const OPTIONS: &[LockerOption] = &[
         }),
         default: "none",
         group: Locks,
-        applies: Applies::Always,
+        applies: Applies::Only { given: |b| b.prefix.is_some(), servers: LOCKS, unless: &[] },
         about: "Begins every name of a lock.",
     },
     LockerOption {
@@ -230,7 +208,7 @@ pub const OPTIONS: &[LockerOption] = &[
         value: Value::Time(bounds::LEASE, Builder::lease),
         default: "30s, at most max_lease",
         group: Locks,
-        applies: Applies::Always,
+        applies: Applies::Only { given: |b| b.lease.is_some(), servers: LOCKS, unless: &[] },
         about: "How long the servers keep a lock without a renewal; it is renewed every third of \
                 that.",
     },
@@ -239,7 +217,11 @@ pub const OPTIONS: &[LockerOption] = &[
         value: Value::Time(bounds::HOLD_AT_MOST, Builder::hold_at_most),
         default: "without limit",
         group: Locks,
-        applies: Applies::Always,
+        applies: Applies::Only {
+            given: |b| b.settings.hold_at_most.is_some(),
+            servers: LOCKS,
+            unless: &[],
+        },
         about: "End each hold after this time at the latest. run and lead stop their command then: SIGTERM \
                 comes earlier by the grace time.",
     },
@@ -248,7 +230,11 @@ pub const OPTIONS: &[LockerOption] = &[
         value: Value::Time(bounds::LONG_HOLD, Builder::long_hold),
         default: "none is told",
         group: Locks,
-        applies: Applies::Always,
+        applies: Applies::Only {
+            given: |b| b.settings.long_hold.is_some(),
+            servers: LOCKS,
+            unless: &[],
+        },
         about: "Warn of a hold that lasts longer.",
     },
     LockerOption {
@@ -258,7 +244,7 @@ pub const OPTIONS: &[LockerOption] = &[
         group: Locks,
         applies: Applies::Only {
             given: |b| !b.settings.takeover_delay.is_zero(),
-            servers: REAL,
+            servers: REAL_LOCKS,
             unless: &[],
         },
         about: "How long nobody else gets a lock after its holder could last rely on it, unless the \
@@ -269,18 +255,26 @@ pub const OPTIONS: &[LockerOption] = &[
         value: Value::Text("TEXT", "at most 128 bytes", |builder, text| Ok(builder.label(text))),
         default: "HOST:PID",
         group: Locks,
-        applies: Applies::Always,
+        applies: Applies::Only {
+            given: |b| b.settings.label.is_some(),
+            servers: LOCKS,
+            unless: &[],
+        },
         about: "Who this program is, for people who ask who holds a lock.",
     },
     LockerOption {
-        name: "wire",
+        name: "layout",
         value: Value::Word(&[
-            ("redisson", |builder| builder.wire(Wire::Redisson)),
-            ("redlock", |builder| builder.wire(Wire::Redlock)),
+            ("redisson", |builder| builder.layout(Layout::Redisson)),
+            ("redlock", |builder| builder.layout(Layout::Redlock)),
         ]),
         default: "redlock on a quorum, else redisson",
         group: Locks,
-        applies: Applies::Always,
+        applies: Applies::Only {
+            given: |b| b.settings.layout.is_some(),
+            servers: LOCKS,
+            unless: &[],
+        },
         about: "How locks are stored: redisson, a hash with a hold count, as Redisson's RLock; \
                 redlock, a string, as redsync, node-redlock, rslock and redis-py. All programs that \
                 share a lock must agree.",
@@ -290,7 +284,7 @@ pub const OPTIONS: &[LockerOption] = &[
         value: Value::Flag(Builder::fencing),
         default: "true",
         group: Locks,
-        applies: Applies::Always,
+        applies: Applies::Only { given: |b| !b.settings.fencing, servers: LOCKS, unless: &[] },
         about: "Grants carry fencing tokens. All programs that share a lock must agree.",
     },
     LockerOption {
@@ -302,7 +296,7 @@ pub const OPTIONS: &[LockerOption] = &[
             given: |b| b.settings.redisson_fenced,
             servers: SINGLE,
             unless: &[
-                ("Redlock's layout", |b, _| b.settings.wire == Some(Wire::Redlock)),
+                ("Redlock's layout", |b, _| b.settings.layout == Some(Layout::Redlock)),
                 ("a locker without fencing", |b, _| !b.settings.fencing),
             ],
         },
@@ -322,16 +316,16 @@ pub const OPTIONS: &[LockerOption] = &[
         name: "replicas",
         value: Value::Text("N", "0 to the number of replicas, or all", |builder, text| {
             Ok(match text {
-                "all" => builder.all_replicas(),
-                _ => builder.replicas(number(text)?),
+                "all" => builder.replicas(Replicas::All),
+                _ => builder.replicas(Replicas::AtLeast(number(text)?)),
             })
         }),
         default: "0",
         group: Locks,
         applies: Applies::Only {
-            given: |b| b.settings.replicas > 0,
+            given: |b| b.settings.replicas > 0 || b.settings.all_replicas,
             servers: ONE,
-            unless: &[("a locker with all_replicas", |b, _| b.settings.all_replicas)],
+            unless: &[],
         },
         about: "How many replicas of a master must have a grant or a renewal before it counts \
                 (WAIT); all: those that the master has.",
@@ -361,7 +355,7 @@ pub const OPTIONS: &[LockerOption] = &[
         value: Value::Flag(Builder::scripts_only),
         default: "false",
         group: Locks,
-        applies: Applies::Always,
+        applies: Applies::Only { given: |b| b.settings.scripts_only, servers: LOCKS, unless: &[] },
         about: "Take every lock by script, never by a transaction of plain commands.",
     },
     LockerOption {
@@ -369,7 +363,11 @@ pub const OPTIONS: &[LockerOption] = &[
         value: Value::Flag(Builder::names_in_spans),
         default: "true",
         group: Locks,
-        applies: Applies::Always,
+        applies: Applies::Only {
+            given: |b| !b.settings.names_in_spans,
+            servers: LOCKS,
+            unless: &[],
+        },
         about: "The spans of tracing have the names of locks.",
     },
 ];

@@ -24,6 +24,7 @@ mod setup_look;
 mod tests;
 mod txn_acquire;
 
+pub(crate) use in_flight::STALL_TIMES;
 pub(crate) use redial::{Pause, Redial};
 pub(crate) use replica_acks::AckPolicy;
 pub(crate) use requests::{ConnectionRules, Posted, Requests};

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorumlock_protocol::{BoxFuture, NodeProblem, Nonce, Settings, Wire};
+use quorumlock_protocol::{BoxFuture, Layout, NodeProblem, Nonce, Settings};
 use quorumlock_watchdog::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::sleep;
@@ -89,7 +89,7 @@ impl FarServer {
         let link = Link(server.clone());
         assert_eq!(settings.connect_timeout, TIMEOUT);
         let factory = NodeFactory {
-            wire: Wire::Redlock,
+            layout: Layout::Redlock,
             cluster: None,
             settings: &settings,
             clock: &server.clock,

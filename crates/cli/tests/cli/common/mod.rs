@@ -41,6 +41,13 @@ pub(crate) fn labels(servers: &Servers) -> Vec<String> {
 
 pub(crate) const QUORUMLOCK: &str = env!("CARGO_BIN_EXE_quorumlock");
 
+/// The nodes, with what they are to each other: `replicated:` or `cluster:`.
+pub(crate) fn of(kind: &str, urls: &[String]) -> Vec<String> {
+    let mut urls = urls.to_vec();
+    urls[0].insert_str(0, kind);
+    urls
+}
+
 /// `quorumlock` on these nodes.
 pub(crate) fn quorumlock(urls: &[String]) -> Command {
     program(QUORUMLOCK, urls)

@@ -29,7 +29,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Two holders at a time read one number, or one finds that it was changed meanwhile. It ends long
 /// before the lease of a client that is killed or stopped.
-const JOB: &str = "n=$(cat count) && echo $QUORUMLOCK_FENCE >> tokens && sleep 0.1 && \
+const JOB: &str = "n=$(cat count) && echo ${QUORUMLOCK_TOKEN:-$QUORUMLOCK_FENCE} >> tokens && sleep 0.1 && \
                    { [ \"$n\" = \"$(cat count)\" ] || echo \"$n\" >> overlaps; } && \
                    echo $((n + 1)) > count.$$ && mv count.$$ count";
 
@@ -37,14 +37,14 @@ const JOB: &str = "n=$(cat count) && echo $QUORUMLOCK_FENCE >> tokens && sleep 0
 #[derive(Clone, Copy, Debug)]
 struct Bed {
     servers: usize,
-    wire: &'static str,
+    layout: &'static str,
 }
 
 const BEDS: [Bed; 4] = [
-    Bed { servers: 1, wire: "redisson" },
-    Bed { servers: 1, wire: "redlock" },
-    Bed { servers: 3, wire: "redisson" },
-    Bed { servers: 3, wire: "redlock" },
+    Bed { servers: 1, layout: "redisson" },
+    Bed { servers: 1, layout: "redlock" },
+    Bed { servers: 3, layout: "redisson" },
+    Bed { servers: 3, layout: "redlock" },
 ];
 
 /// A client that runs, unless it is `None`.
@@ -227,9 +227,11 @@ fn run(bed: Bed, previous: &str) -> Option<Seen> {
     let end = clock.now() + Duration::from_secs(given.unwrap_or(SECONDS));
     thread::scope(|scope| {
         for slot in 0..2 * WORKERS {
-            let program = if slot % 2 == 0 { previous } else { QUORUMLOCK };
+            // The version before calls a layout a wire.
+            let (program, layout) =
+                if slot % 2 == 0 { (previous, "--wire") } else { (QUORUMLOCK, "--layout") };
             let command = || {
-                let options = ["--name", "x", "--lease", "3s", "--wire", bed.wire];
+                let options = ["--name", "x", "--lease", "3s", layout, bed.layout];
                 let mut command = on_terms(version(program).command(&["run"]));
                 command.args(options).args(["--", "sh", "-c", &job]);
                 command

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorumlock_core::Locker;
+use quorumlock_protocol::{Claim, ConfigError, Name};
 use tokio::sync::Notify;
 
 use super::history::SimHistory;
@@ -74,12 +75,16 @@ impl Client for SimClient {
     async fn lock(&self, name: &str) -> Result<Held, NotGranted> {
         let locker = &self.locker;
         Ok(match self.takes {
-            Takes::Lock => Held::Ours(locker.lock(name).fail_fast().await?),
-            Takes::Ring(_) => Held::Ours(locker.lock_all(name.split(TOGETHER)).fail_fast().await?),
-            Takes::Permit(of) => Held::Permit(locker.permit(name, of).fail_fast().await?),
-            Takes::ReadWrite(ReadWrite::Read) => Held::Read(locker.read(name).fail_fast().await?),
+            Takes::Lock => Held::Ours(locker.lock(Claim::lock([name])).fail_fast().await?),
+            Takes::Ring(_) => {
+                Held::Ours(locker.lock(Claim::lock(name.split(TOGETHER))).fail_fast().await?)
+            }
+            Takes::Permit(of) => Held::Permit(locker.lock(permits(name, of)).fail_fast().await?),
+            Takes::ReadWrite(ReadWrite::Read) => {
+                Held::Read(locker.lock(Name::new(name).map(Claim::read)).fail_fast().await?)
+            }
             Takes::ReadWrite(ReadWrite::Write) => {
-                Held::Write(locker.write(name).fail_fast().await?)
+                Held::Write(locker.lock(Name::new(name).map(Claim::write)).fail_fast().await?)
             }
         })
     }
@@ -87,11 +92,17 @@ impl Client for SimClient {
     async fn try_lock(&self, name: &str) -> Result<Option<Held>, NotGranted> {
         let locker = &self.locker;
         Ok(match self.takes {
-            Takes::Lock => locker.try_lock(name).await?.map(Held::Ours),
-            Takes::Ring(_) => locker.try_lock_all(name.split(TOGETHER)).await?.map(Held::Ours),
-            Takes::Permit(of) => locker.try_permit(name, of).await?.map(Held::Permit),
-            Takes::ReadWrite(ReadWrite::Read) => locker.try_read(name).await?.map(Held::Read),
-            Takes::ReadWrite(ReadWrite::Write) => locker.try_write(name).await?.map(Held::Write),
+            Takes::Lock => locker.try_lock(Claim::lock([name])).await?.map(Held::Ours),
+            Takes::Ring(_) => {
+                locker.try_lock(Claim::lock(name.split(TOGETHER))).await?.map(Held::Ours)
+            }
+            Takes::Permit(of) => locker.try_lock(permits(name, of)).await?.map(Held::Permit),
+            Takes::ReadWrite(ReadWrite::Read) => {
+                locker.try_lock(Name::new(name).map(Claim::read)).await?.map(Held::Read)
+            }
+            Takes::ReadWrite(ReadWrite::Write) => {
+                locker.try_lock(Name::new(name).map(Claim::write)).await?.map(Held::Write)
+            }
         })
     }
 
@@ -114,4 +125,8 @@ impl Client for SimClient {
             ends.await;
         }
     }
+}
+
+fn permits(name: &str, of: u32) -> Result<Claim, ConfigError> {
+    Claim::any_slot(Name::new(name)?, of)
 }

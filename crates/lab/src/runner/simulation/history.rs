@@ -18,7 +18,7 @@ pub(super) struct SimHistory {
     start: Start,
     inner: Mutex<Inner>,
     /// Notified of each event.
-    news: Notify,
+    changed: Notify,
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl SimHistory {
             seed,
             start: world.with(|state| state.start),
             inner: Mutex::new(inner),
-            news: Notify::new(),
+            changed: Notify::new(),
         }))
     }
 
@@ -67,7 +67,7 @@ impl SimHistory {
         }
         inner.live.observe(&event);
         drop(inner);
-        self.news.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     pub(super) fn of(&self, client: &str) -> ClientState {
@@ -81,11 +81,11 @@ impl SimHistory {
     /// Waits until the states of the clients fulfil the condition.
     pub(super) async fn until(&self, so: impl Fn(&ClientStates) -> bool) {
         loop {
-            let news = self.news.notified();
+            let changed = self.changed.notified();
             if so(&self.inner().live) {
                 return;
             }
-            news.await;
+            changed.await;
         }
     }
 

@@ -71,6 +71,7 @@ impl ChangeStep {
     /// This step after `current`, for a command that goes as far as `until`. At [`Until::BothVote`]
     /// the command ends in the phase that has both lists: the command that begins the next phase
     /// waits for the longest lease.
+    #[doc(hidden)]
     pub fn limited_to(self, until: Until, current: &Terms) -> Self {
         match self {
             Self::Wait(_) | Self::Begin(_)

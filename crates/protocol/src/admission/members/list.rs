@@ -11,6 +11,7 @@ pub struct MemberList(Arc<[Arc<str>]>);
 
 impl MemberList {
     /// The set of these labels.
+    #[doc(hidden)]
     pub fn new<L: Into<Arc<str>>>(labels: impl IntoIterator<Item = L>) -> Self {
         let mut labels: Vec<Arc<str>> = labels.into_iter().map(Into::into).collect();
         labels.sort();
@@ -19,11 +20,13 @@ impl MemberList {
     }
 
     /// Reads the form that [`MemberList::text`] writes; `None` for an empty text.
+    #[doc(hidden)]
     pub fn parse(text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| Self::new(text.split(' ')))
     }
 
     /// The form in records and notes. No label has a space.
+    #[doc(hidden)]
     pub fn text(&self) -> String {
         self.0.join(" ")
     }
@@ -45,6 +48,7 @@ impl MemberList {
 
     /// Whether one of the lists is the other and one server more. Then each majority of one shares
     /// a server with each majority of the other (PROTOCOL.md MEM1).
+    #[doc(hidden)]
     pub fn differs_by_one(&self, other: &Self) -> bool {
         let (less, more) = if self.0.len() < other.0.len() { (self, other) } else { (other, self) };
         !less.0.is_empty()

@@ -22,6 +22,7 @@ impl Terms {
     }
 
     /// Whether these terms admit the clients of `list` and no others.
+    #[doc(hidden)]
     pub fn admit_only(&self, list: &MemberList) -> bool {
         self.list == *list && self.next.is_none()
     }
@@ -73,7 +74,7 @@ pub enum Membership<'a> {
     /// It votes.
     Votes(&'a Terms),
     /// It belongs to a cluster of other lists. It bars the client: no vote of any node counts, so
-    /// that strangers and some of our nodes make no majority.
+    /// that foreign nodes and some of our nodes make no majority.
     Foreign(&'a Terms),
     /// It has no record of its present run, and perhaps a note of it.
     Unproven(Option<&'a Note>),

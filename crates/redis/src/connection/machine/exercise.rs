@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use quorumlock_protocol::Wire;
+use quorumlock_protocol::Layout;
 
 use super::harness::{Harness, Pipe, Setup, Told};
 use super::session::Session;
@@ -79,7 +79,7 @@ fn post(harness: &Harness, kind: u8, releases: &mut HashSet<usize>) {
 
 fn setup_of(byte: u8) -> Setup {
     Setup {
-        wire: if byte & 1 == 0 { Wire::Redlock } else { Wire::Redisson },
+        layout: if byte & 1 == 0 { Layout::Redlock } else { Layout::Redisson },
         bound: byte & 2 != 0,
         several: byte & 4 != 0,
         replicas: usize::from(byte & 8 != 0),

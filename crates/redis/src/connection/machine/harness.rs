@@ -12,8 +12,8 @@ use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::telemetry::{Event, EventHandler};
 use quorumlock_protocol::{
     Answer, ClockAnomaly, ClockMonitor, Denial, EnqueueRequest, FencingToken, HeldInterval, Hints,
-    Incarnation, Instant, Lane, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce,
-    ReplySink, Responder, Settings, Wire,
+    Incarnation, Instant, Lane, Layout, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport,
+    Nonce, ReplySink, Responder, Settings,
 };
 
 use super::{AckPolicy, ConnectionRules, Disconnect, Posted, Requests, Session, Step};
@@ -33,7 +33,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
-    pub(super) wire: Wire,
+    pub(super) layout: Layout,
     /// Whether the memory of the node must be proven.
     pub(super) bound: bool,
     pub(super) several: bool,
@@ -132,7 +132,7 @@ impl Harness {
         });
         let context = Arc::new(NodeContext {
             label: LABEL.to_owned(),
-            wire: setup.wire,
+            layout: setup.layout,
             tokens: Tokens::Proposed,
             max_clock_drift: 0.01,
             delay: setup.delay,
@@ -176,7 +176,7 @@ impl Harness {
     /// The server at the other end.
     pub(super) fn server(&self) -> ServerInfo {
         let incarnation = self.incarnation();
-        let [unbound, bound] = &SCRIPTS[usize::from(self.setup.wire == Wire::Redisson)];
+        let [unbound, bound] = &SCRIPTS[usize::from(self.setup.layout == Layout::Redisson)];
         ServerInfo {
             scripts: if self.setup.bound { bound } else { unbound }.clone(),
             incarnation,
@@ -297,7 +297,7 @@ impl Harness {
     pub(super) fn admission_with(&self, marks: usize) -> usize {
         let mut command = redis::cmd("EVAL");
         command.arg("return 1").arg(0).arg(vec!["mark"; marks]);
-        self.post(|_, to| Command::Verbatim { command, to: to.one() })
+        self.post(|_, to| Command::Raw { command, to: to.one() })
     }
 }
 
@@ -332,9 +332,9 @@ fn incarnation() -> Incarnation {
 
 /// The scripts of each layout, unbound and bound. Their digests take a while.
 static SCRIPTS: LazyLock<[[Arc<Scripts>; 2]; 2]> = LazyLock::new(|| {
-    [Wire::Redlock, Wire::Redisson].map(|wire| {
-        let unbound = Scripts::unbound(wire, Tokens::Proposed, false);
-        [unbound, Arc::new(Scripts::bound(wire, &cluster(), (incarnation(), Proof::Cache), None))]
+    [Layout::Redlock, Layout::Redisson].map(|layout| {
+        let unbound = Scripts::unbound(layout, Tokens::Proposed, false);
+        [unbound, Arc::new(Scripts::bound(layout, &cluster(), (incarnation(), Proof::Cache), None))]
     })
 });
 

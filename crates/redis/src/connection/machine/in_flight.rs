@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use quorumlock_protocol::Instant;
+use quorumlock_protocol::admission::COPY_TIMES;
 
 use crate::command::Command;
 use crate::resp::Value;
@@ -39,9 +40,8 @@ pub(super) enum Transaction {
     Ended,
 }
 
-/// For how many stalls a copy of marks may be without an answer: ten answer timeouts, for as long as its
-/// caller waits.
-const COPY_STALLS: u32 = 5;
+/// For how many answer timeouts, for which a caller waits, a connection waits for a reply.
+pub(crate) const STALL_TIMES: u32 = 2;
 
 /// How much of a request was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl InFlight {
     /// Whether marks are being copied: the request is 500 KB, which a slow machine or network passes
     /// slowly.
     pub(super) fn copies(&self, now: Instant, stall: Duration) -> bool {
-        self.request.copies_marks() && now.since(self.asked) < stall * COPY_STALLS
+        self.request.copies_marks() && now.since(self.asked) < stall * (COPY_TIMES / STALL_TIMES)
     }
 
     /// How much of the request is among the first `written` bytes of its batch.

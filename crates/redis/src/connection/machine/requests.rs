@@ -285,7 +285,7 @@ impl Requests {
         state.push_unconfirmed(&self.context, now);
         for pending in queued {
             match (&pending.request, state.rejection(&pending.request)) {
-                (Command::FireAndForget | Command::LookAtSetup, _) => {}
+                (Command::NoReply | Command::LookAtSetup, _) => {}
                 (_, None) => state.push(&self.context, pending),
                 (_, Some(rejection)) => refused.push((pending.request, rejection)),
             }

@@ -81,7 +81,7 @@ impl SendQueue {
     pub(super) fn push_fire_and_forget(&mut self, command: &redis::Cmd, pending: &InFlight) {
         self.end_transaction();
         self.bytes.extend_from_slice(&command.get_packed_command());
-        self.queued.push_back(InFlight::new(Command::FireAndForget, pending.asked));
+        self.queued.push_back(InFlight::new(Command::NoReply, pending.asked));
     }
 
     /// Moves the bytes to `bytes`, which is empty before, and the requests to `sent`.

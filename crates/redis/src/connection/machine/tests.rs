@@ -8,14 +8,14 @@ mod transactions;
 
 use std::time::Duration;
 
-use quorumlock_protocol::{Instant, Wire};
+use quorumlock_protocol::{Instant, Layout};
 
 use super::harness::{Harness, Pipe, Setup};
 use super::session::{Disconnect, Session};
 use crate::resp::{self, Value};
 
 const REDLOCK: Setup = Setup {
-    wire: Wire::Redlock,
+    layout: Layout::Redlock,
     bound: false,
     several: false,
     replicas: 0,
@@ -24,7 +24,7 @@ const REDLOCK: Setup = Setup {
     connected: 0,
     delay: Duration::ZERO,
 };
-const REDISSON: Setup = Setup { wire: Wire::Redisson, ..REDLOCK };
+const REDISSON: Setup = Setup { layout: Layout::Redisson, ..REDLOCK };
 const BOUND: Setup = Setup { bound: true, ..REDLOCK };
 const SEVERAL: Setup = Setup { several: true, ..REDLOCK };
 const REPLICATED: Setup = Setup { several: true, replicas: 1, ..REDLOCK };
@@ -36,7 +36,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn connected(setup: Setup) -> Harness {
     let harness = Harness::new(setup);
     // The first request starts the driver.
-    harness.post(|_, _| crate::command::Command::FireAndForget);
+    harness.post(|_, _| crate::command::Command::NoReply);
     harness
 }
 

@@ -11,7 +11,7 @@ use crate::command::{Command, NodeContext};
 use crate::permissions::is_forbidden;
 use crate::resp::{Value, bulk, command, number};
 use crate::scripts::{Proof, Script, Scripts};
-use quorumlock_protocol::{FencingToken, Incarnation, LeaseRequest, Wire};
+use quorumlock_protocol::{FencingToken, Incarnation, Layout, LeaseRequest};
 
 /// One acquisition of a transaction. All acquisitions of a transaction go over one connection, so
 /// they need the proof of the same node's memory, under the same incarnation.
@@ -66,9 +66,9 @@ impl<'a> TxnAcquire<'a> {
 
     /// Appends the command that takes the name: `RESTORE` or `SET`.
     pub(super) fn take(&self, context: &NodeContext, out: &mut Vec<u8>) {
-        match context.wire {
-            Wire::Redisson => context.restore(self.lease, out),
-            Wire::Redlock => context.set(self.lease, out),
+        match context.layout {
+            Layout::Redisson => context.restore(self.lease, out),
+            Layout::Redlock => context.set(self.lease, out),
         }
     }
 

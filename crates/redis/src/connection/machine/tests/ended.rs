@@ -271,7 +271,7 @@ fn while_no_connection_can_be_made_requests_fail_at_once() {
 fn the_queue_has_a_bound() {
     let harness = connected(REDLOCK);
     for _ in 1..MAX_QUEUED {
-        harness.post(|_, _| Command::FireAndForget);
+        harness.post(|_, _| Command::NoReply);
     }
     let (beyond, release) = (harness.inspect(), harness.release());
     assert_eq!(harness.answers.of(beyond), [Told::NotSent]);
@@ -292,7 +292,7 @@ fn without_a_runtime_the_caller_hears_why() {
     };
     let number = harness.post(|harness, to| {
         post(harness.acquisition(FencingToken::new(31), to));
-        Command::FireAndForget
+        Command::NoReply
     });
     assert_eq!(harness.answers.of(number), [Told::Misconfigured]);
 }
@@ -342,7 +342,7 @@ fn where_no_other_driver_can_be_started_what_is_queued_fails() {
     assert_eq!(harness.answers.of(queued), [Told::NotSent]);
     assert!(!harness.requests.abandoned(harness.now()), "nobody waits");
     harness.advance(Duration::from_secs(5));
-    let posted = harness.requests.post(Command::FireAndForget, harness.now(), || Ok(7));
+    let posted = harness.requests.post(Command::NoReply, harness.now(), || Ok(7));
     assert_eq!(posted, crate::connection::machine::Posted::Start(7));
 }
 

@@ -258,7 +258,7 @@ fn one_command_is_enough_without_a_token_or_a_proof() {
 
 #[test]
 fn where_the_server_refused_a_command_the_next_acquisition_goes_by_script() {
-    for setup in [REDLOCK, Setup { wire: REDISSON.wire, ..BOUND }] {
+    for setup in [REDLOCK, Setup { layout: REDISSON.layout, ..BOUND }] {
         let harness = connected(setup);
         let mut session = harness.begin();
         harness.context.scripts_only.store(true, Ordering::Relaxed);

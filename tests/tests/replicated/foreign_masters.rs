@@ -1,7 +1,7 @@
 //! Two masters in one list, neither of which was promoted over the other: a replica that came back
 //! without `replicaof` (docs/PROTOCOL.md REP4).
 
-use quorumlock::{Admission, Locker, NodeProblem, Wire};
+use quorumlock::{Admission, Builder, Layout, Locker, NodeProblem};
 use quorumlock_protocol::admission::members::CLOCK_BOUND;
 use quorumlock_protocol::admission::{AdmissionRpc as _, ClusterConfig};
 use quorumlock_protocol::{Node as _, Settings};
@@ -13,7 +13,7 @@ use quorumlock_watchdog::Clock;
 use crate::{NAME, follow, long_timeouts, refusal};
 
 /// Two servers, each of which is a master of its own. The first one in the list is down.
-fn strangers() -> Option<Servers> {
+fn foreign_masters() -> Option<Servers> {
     let servers = for_test(2, &ServerOptions::default())?;
     servers[0].kill().expect("ours");
     Some(servers)
@@ -24,7 +24,7 @@ fn locker(servers: &Servers, strict: bool) -> Locker {
         true => long_timeouts().admission(Admission::Strict),
         false => long_timeouts(),
     };
-    builder.replicated(servers.urls()).expect("good URLs")
+    builder.on(quorumlock::Servers::replicated(servers.urls())).expect("good URLs")
 }
 
 /// The problem of a locker that has used neither master, once both have answered in time.
@@ -41,7 +41,7 @@ async fn refused_newcomer(servers: &Servers, strict: bool) -> NodeProblem {
 /// A program stays where it was, and a new one is refused: no two of them hold one name.
 #[tokio::test]
 async fn a_new_program_is_refused_and_an_old_one_stays_where_it_was() {
-    let Some(servers) = strangers() else { return };
+    let Some(servers) = foreign_masters() else { return };
     let elder = locker(&servers, false);
     let guard = within("free", elder.lock(NAME)).await.expect("granted");
     servers[0].restart_empty().expect("ours");
@@ -58,7 +58,7 @@ async fn a_new_program_is_refused_and_an_old_one_stays_where_it_was() {
     }
     assert!(there.exists(NAME).await && guard.check().is_ok());
     let back = Plain::to(servers[0].url()).await;
-    assert!(!back.exists(NAME).await, "nothing is locked at the stranger");
+    assert!(!back.exists(NAME).await, "nothing is locked there");
     follow(&back, servers[1].addr().expect("ours").port()).await;
     let newcomer = locker(&servers, false);
     assert!(within("an answer", newcomer.try_lock(NAME)).await.expect("asked").is_none());
@@ -68,7 +68,7 @@ async fn a_new_program_is_refused_and_an_old_one_stays_where_it_was() {
 /// A master that proves its memory, and one that is new: the new one is not founded.
 #[tokio::test]
 async fn under_admission_a_stranger_is_neither_taken_nor_founded() {
-    let Some(servers) = strangers() else { return };
+    let Some(servers) = foreign_masters() else { return };
     let elder = locker(&servers, true);
     elder.admit_nodes().await.expect("the second server answers");
     let guard = within("free", elder.lock(NAME)).await.expect("granted");
@@ -83,7 +83,13 @@ async fn under_admission_a_stranger_is_neither_taken_nor_founded() {
 async fn a_master_is_admitted_only_while_no_other_address_may_have_the_locks() {
     let Some(servers) = for_test(2, &ServerOptions::default()) else { return };
     let urls = servers.urls();
-    Locker::proven(&urls[1]).expect("a good URL").admit_nodes().await.expect("it answers");
+    Builder::without_servers()
+        .admission(Admission::Strict)
+        .on(quorumlock::Servers::single(&urls[1]))
+        .expect("a good URL")
+        .admit_nodes()
+        .await
+        .expect("it answers");
     servers[1].pause().expect("ours");
     let settings = Settings::default();
     let cluster = ClusterConfig {
@@ -93,7 +99,7 @@ async fn a_master_is_admitted_only_while_no_other_address_may_have_the_locks() {
         clock_bound: CLOCK_BOUND,
         replicated: true,
     };
-    let of = (Wire::Redisson, Some(&cluster));
+    let of = (Layout::Redisson, Some(&cluster));
     let node = redis_master(&urls, of, &settings, &Clock::system()).expect("good URLs");
     let shown = eventually("the first one answers", async || node.node_info().await.ok()).await;
     assert_eq!(shown.memory.record, None, "{} is new", node.label());
