@@ -242,8 +242,6 @@ impl Builder {
         self
     }
 
-    /// Whether a queued waiter asks without a message, too. Default true. For tests of messages: without
-    /// polls a waiter whose message is lost sleeps until the lease in its way ends.
     /// The locker only looks, for an operator: a change of the list of nodes waits for no such locker.
     #[doc(hidden)]
     pub fn observes(mut self) -> Self {
@@ -251,6 +249,8 @@ impl Builder {
         self
     }
 
+    /// Whether a queued waiter asks without a message, too. Default true. For tests of messages: without
+    /// polls a waiter whose message is lost sleeps until the lease in its way ends.
     #[doc(hidden)]
     pub fn polls(mut self, polls: bool) -> Self {
         self.settings.polls = polls;
