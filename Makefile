@@ -1,4 +1,4 @@
-.PHONY: help demo test quick api tables test-redis test-scripts test-interop test-report check fix sim histories model bench
+.PHONY: help demo test test-all quick api tables test-redis test-scripts test-interop test-report check fix sim histories model bench
 
 # Most tests wait for servers and leases: more of them than cores run side by side.
 export RUST_TEST_THREADS ?= 12
@@ -6,6 +6,7 @@ export RUST_TEST_THREADS ?= 12
 help:
 	@echo "make demo    both modes on servers of this machine: a table, and a report in target/demo (ARGS=...)"
 	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
+	@echo "make test-all  the whole suite, every promise on every testbed, 20,000 seeds, the full search of the models"
 	@echo "make quick   unit tests, models, 200 fresh seeds, the promises on one server and on a quorum"
 	@echo "make api     write docs/api.txt, the list of the public API, anew"
 	@echo "make tables  write the tables of the pages anew"
@@ -58,12 +59,17 @@ WAIT = admission clean cli cluster commands config containers fencing flood inte
 	cargo test --workspace --all-features --no-fail-fast --lib --bins $(WAIT:%=--test %)
 	cargo test --workspace --all-features --doc
 
+# What `make test` leaves out, too.
+test-all: test
+	cargo test --workspace --all-features --test promises -- --ignored
+	$(MAKE) test-report sim model
+
 # What a change to the library breaks first. The same features as all tests.
 quick: .cargo-is-there
 	scripts/get-server
 	cargo test --workspace --all-features --lib --test quick
 	SEEDS=200 cargo test --workspace --all-features --test sim in_seeds_that_nobody_has_run
-	cargo test --workspace --all-features --test promises -- single_redisson strict_quorum_of_3_redlock
+	cargo test --workspace --all-features --test promises -- --include-ignored single_redisson strict_quorum_of_3_redlock
 
 # What depends on the server or on how locks are taken, and the promises on one server, on a master and
 # on a quorum: a part of the testbeds, in both layouts. The same features as all tests, so that nothing
@@ -84,13 +90,13 @@ test-redis: .cargo-is-there
 	server=$$(scripts/get-redis) && export QUORUMLOCK_SERVER_BIN=$$server && \
 		cargo test --workspace --all-features $(PART) --test cluster --test permissions --test sentinel \
 			--test services && \
-		cargo test --workspace --all-features --test promises -- $(BEDS)
+		cargo test --workspace --all-features --test promises -- --include-ignored $(BEDS)
 
 test-scripts: .cargo-is-there
 	scripts/get-server
 	export QUORUMLOCK_TEST_SCRIPTS_ONLY=1 && \
 		cargo test --workspace --all-features $(PART) && \
-		cargo test --workspace --all-features --test promises -- $(BEDS)
+		cargo test --workspace --all-features --test promises -- --include-ignored $(BEDS)
 
 # Without Java, Node or Python's venv (3) there is nothing to test against.
 test-interop: .cargo-is-there

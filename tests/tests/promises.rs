@@ -1,4 +1,9 @@
-//! Every promise on every topology, with both wires. The promises are in `src/promises/`.
+//! Every promise on every topology, with both layouts. The promises are in `src/promises/`.
+//!
+//! `make test` tests each promise on one server and on a quorum, in both layouts, and a third of them on each
+//! other bed. `make test-all` tests all of them on each bed.
+
+#![recursion_limit = "256"]
 
 use quorumlock::Layout;
 use quorumlock_tests::{Testbed, Topology};
@@ -7,10 +12,11 @@ fn bed(topology: Topology, layout: Layout) -> Option<Testbed> {
     Testbed::start(topology, layout, env!("CARGO_BIN_EXE_quorumlock-tests-worker"))
 }
 
-/// One list for all testbeds: each promise in it runs on each of them.
+/// One list for all testbeds. A bed has one part for each third of the promises, which come in turn: what their
+/// tests are marked with.
 macro_rules! all_promises {
-    ($topology:ident, $layout:ident) => {
-        all_promises! { $topology, $layout, asynchronous:
+    ($topology:ident, $layout:ident, $($parts:tt)*) => {
+        promises! { $topology, $layout, $($parts)*; asynchronous:
             cancel::a_dropped_wait_for_loss_leaves_the_guard_alone,
             cancel::a_lock_future_dropped_anywhere_leaves_nothing_behind,
             cancel::a_re_entry_dropped_anywhere_leaves_the_outer_hold,
@@ -140,7 +146,7 @@ macro_rules! all_promises {
             waiting::nothing_is_granted_once_a_locker_is_closed,
             waiting::the_end_of_a_locker_ends_all_who_wait,
         }
-        all_promises! { $topology, $layout, threads:
+        promises! { $topology, $layout, $($parts)*; threads:
             blocking::a_blocking_hold_is_renewed_between_calls,
             blocking::a_blocking_lock_excludes_an_async_one,
             blocking::a_blocking_mutex_runs_work_renews_and_tells_of_its_loss,
@@ -158,49 +164,76 @@ macro_rules! all_promises {
             several_names::a_blocking_set_excludes_each_of_its_names,
         }
     };
-    ($topology:ident, $layout:ident, asynchronous: $($room:ident::$promise:ident,)*) => { $(
+}
+
+macro_rules! promises {
+    ($topology:ident, $layout:ident, [$($mark:tt)*] $second:tt $third:tt;
+        asynchronous: $room:ident::$promise:ident, $($others:tt)*) => {
+        $($mark)*
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $promise() {
             if let Some(bed) = super::bed(Topology::$topology, Layout::$layout) {
                 quorumlock_tests::promises::$room::$promise(&bed).await;
             }
         }
-    )* };
-    ($topology:ident, $layout:ident, threads: $($room:ident::$promise:ident,)*) => { $(
+
+        promises! { $topology, $layout, $second $third [$($mark)*]; asynchronous: $($others)* }
+    };
+    ($topology:ident, $layout:ident, [$($mark:tt)*] $second:tt $third:tt;
+        threads: $room:ident::$promise:ident, $($others:tt)*) => {
+        $($mark)*
         #[test]
         fn $promise() {
             if let Some(bed) = super::bed(Topology::$topology, Layout::$layout) {
                 quorumlock_tests::promises::$room::$promise(&bed);
             }
         }
-    )* };
+
+        promises! { $topology, $layout, $second $third [$($mark)*]; threads: $($others)* }
+    };
+    ($topology:ident, $layout:ident, $first:tt $second:tt $third:tt; $how:ident:) => {};
+}
+
+macro_rules! part {
+    ($topology:ident, $layout:ident, all) => {
+        all_promises! { $topology, $layout, [] [] [] }
+    };
+    ($topology:ident, $layout:ident, first) => {
+        all_promises! { $topology, $layout, [] [#[ignore = "make test-all"]] [#[ignore = "make test-all"]] }
+    };
+    ($topology:ident, $layout:ident, second) => {
+        all_promises! { $topology, $layout, [#[ignore = "make test-all"]] [] [#[ignore = "make test-all"]] }
+    };
+    ($topology:ident, $layout:ident, third) => {
+        all_promises! { $topology, $layout, [#[ignore = "make test-all"]] [#[ignore = "make test-all"]] [] }
+    };
 }
 
 macro_rules! beds {
-    ($($bed:ident: $topology:ident, $layout:ident;)*) => { $(
+    ($($bed:ident: $topology:ident, $layout:ident, $part:ident;)*) => { $(
         mod $bed {
             use quorumlock::Layout;
             use quorumlock_tests::Topology;
 
-            all_promises!($topology, $layout);
+            part!($topology, $layout, $part);
         }
     )* };
 }
 
 beds! {
-    single_redisson: Single, Redisson;
-    single_redlock: Single, Redlock;
-    proven_redisson: Proven, Redisson;
-    proven_redlock: Proven, Redlock;
-    proven_master: ProvenMaster, Redisson;
-    cluster_redisson: Cluster, Redisson;
-    cluster_redlock: Cluster, Redlock;
-    quorum_of_3_redisson: QuorumOf3, Redisson;
-    quorum_of_3_redlock: QuorumOf3, Redlock;
-    quorum_of_5_redisson: QuorumOf5, Redisson;
-    quorum_of_5_redlock: QuorumOf5, Redlock;
-    quorum_of_5_two_down_redisson: QuorumOf5TwoDown, Redisson;
-    quorum_of_5_two_down_redlock: QuorumOf5TwoDown, Redlock;
-    strict_quorum_of_3_redisson: StrictQuorumOf3, Redisson;
-    strict_quorum_of_3_redlock: StrictQuorumOf3, Redlock;
+    single_redisson: Single, Redisson, all;
+    single_redlock: Single, Redlock, all;
+    proven_redisson: Proven, Redisson, first;
+    proven_redlock: Proven, Redlock, second;
+    proven_master: ProvenMaster, Redisson, third;
+    cluster_redisson: Cluster, Redisson, first;
+    cluster_redlock: Cluster, Redlock, second;
+    quorum_of_3_redisson: QuorumOf3, Redisson, all;
+    quorum_of_3_redlock: QuorumOf3, Redlock, all;
+    quorum_of_5_redisson: QuorumOf5, Redisson, third;
+    quorum_of_5_redlock: QuorumOf5, Redlock, first;
+    quorum_of_5_two_down_redisson: QuorumOf5TwoDown, Redisson, second;
+    quorum_of_5_two_down_redlock: QuorumOf5TwoDown, Redlock, third;
+    strict_quorum_of_3_redisson: StrictQuorumOf3, Redisson, all;
+    strict_quorum_of_3_redlock: StrictQuorumOf3, Redlock, first;
 }
