@@ -172,12 +172,12 @@ pub const METRICS: &[Metric] = &[
 ///
 /// ```no_run
 /// # fn doc() -> Result<(), quorumlock::Error> {
-/// use quorumlock::{Locker, telemetry};
+/// use quorumlock::{Locker, Servers, telemetry};
 ///
 /// // Install a recorder first, such as that of metrics-exporter-prometheus.
 /// telemetry::describe_metrics();
-/// let locker =
-///     Locker::builder().on_event(telemetry::record_metrics).single("redis://127.0.0.1")?;
+/// let servers = Servers::single("redis://127.0.0.1");
+/// let locker = Locker::builder(servers).on_event(telemetry::record_metrics).build()?;
 /// # Ok(()) }
 /// ```
 pub fn record_metrics(event: &Event<'_>) {
