@@ -98,9 +98,10 @@ async fn is_queued_at_home_alone(quorum: &Quorum, (layout, name): (Layout, &str)
     true
 }
 
-/// If the home node does not answer, a waiter queues at the other nodes, and gets the lock there.
+/// If the home node does not answer, a waiter queues elsewhere, and gets the lock there. It may know another
+/// node as the home node by then, and queue at that one alone.
 #[tokio::test]
-async fn without_a_gate_waiters_stand_at_the_other_nodes() {
+async fn without_a_gate_a_waiter_stands_at_another_node() {
     for layout in LAYOUTS {
         let Some(quorum) = Quorum::start(3, layout).await else { return };
         let (locker, plain) = quorum.clients();
@@ -115,8 +116,8 @@ async fn without_a_gate_waiters_stand_at_the_other_nodes() {
         }
         quorum.servers[gate].kill().expect("a process");
         let others: Vec<_> = (0..3).filter(|node| *node != gate).collect();
-        let stand = futures::future::join_all(
-            others.iter().map(|other| awaits_queued(&plain[*other], NAME)),
+        let stand = futures::future::select_all(
+            others.iter().map(|other| Box::pin(awaits_queued(&plain[*other], NAME))),
         );
         tokio::select! {
             biased;
