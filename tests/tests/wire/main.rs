@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use quorumlock::{Admission, FencingToken, Layout, Locker};
 use quorumlock_core::{Environment, Lessor as _};
-use quorumlock_protocol::{Lane, Name, Settings};
+use quorumlock_protocol::{Lane, Name, Node as _, ReplyFuture, Settings};
 use quorumlock_redis::redis_nodes;
 use quorumlock_testbed::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::{Plain, builder};
@@ -128,10 +128,15 @@ impl Quorum {
         let settings = Settings::default();
         let nodes = redis_nodes(&urls, Layout::Redlock, None, &settings, &world.clock);
         let nodes = nodes.expect("good URLs");
+        // A node that has greeted has told its run id. Until then its address stands for it.
+        for node in &nodes {
+            let (answered, to) = ReplyFuture::new();
+            node.renew(&[], Lane::Caller, to);
+            answered.await;
+            assert!(node.greeted(), "{} answers", node.label());
+        }
         let quorum = quorumlock_quorum::Quorum::new(nodes, world.clock, settings.answer_timeout);
         let quorum = quorum.expect("some nodes");
-        // After this the quorum has reached all servers, and knows their run ids.
-        quorum.drain(Lane::Caller).await;
         quorum.home(&Name::new(name).expect("a good name")).expect("more than one node")
     }
 }
