@@ -12,8 +12,8 @@ fn bed(topology: Topology, layout: Layout) -> Option<Testbed> {
     Testbed::start(topology, layout, env!("CARGO_BIN_EXE_quorumlock-tests-worker"))
 }
 
-/// One list for all testbeds. A bed has one part for each third of the promises, which come in turn: what their
-/// tests are marked with.
+/// One list for all testbeds. `$parts` are three lists of attributes: of the first, the second and the third of
+/// each three promises.
 macro_rules! all_promises {
     ($topology:ident, $layout:ident, $($parts:tt)*) => {
         promises! { $topology, $layout, $($parts)*; asynchronous:

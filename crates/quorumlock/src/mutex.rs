@@ -140,8 +140,8 @@ impl Mutex {
         async move { locker.is_held_by(claim?, &owner).await }
     }
 
-    /// Frees the lock, regardless of its holder, and raises its fencing mark. True if it was held. Of
-    /// several names each is freed, whoever holds it; true if one was held.
+    /// Frees the lock, regardless of its holder, and raises its fencing mark. True if it was held. A
+    /// handle of several names frees each of them, and returns true if one was held.
     ///
     /// The holder hears of the loss by message at once, if its process has held a lock for a second,
     /// and else at its next renewal. Its token is stale as soon as the resource has seen a larger one.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The names of a lock: a text is one name; a list is several, which are taken in one step. A name
 /// that is given twice counts once.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no name of a lock, and no list of names",
+    message = "`{Self}` is not the name of a lock, and not a list of names",
     note = "a name is a text (`&str`, `String`, ...), several names are an array, a slice or a `Vec` of texts"
 )]
 pub trait Names: sealed::Sealed {}

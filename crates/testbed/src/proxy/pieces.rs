@@ -18,7 +18,7 @@ pub(super) struct Pace {
     pub(super) for_each_byte: Duration,
 }
 
-/// A line that was idle for less may have slept.
+/// How much a line makes up for sleeps that took too long. A longer gap was an idle line.
 const MADE_UP: Duration = Duration::from_millis(200);
 
 /// What arrives on the stream, each piece when the pace lets it.
@@ -30,7 +30,6 @@ pub(super) fn pieces(mut stream: TcpStream, pace: Pace) -> Pieces {
         return Box::new(move || {
             let piece = read(&mut stream);
             let now = clock.now();
-            // What the last pieces slept too long, on a loaded machine, the line makes up.
             let begun = if now.since(free_at) < MADE_UP { free_at } else { now };
             free_at = begun + for_each_byte * u32::try_from(piece.len()).unwrap_or(u32::MAX);
             thread::sleep(free_at.since(now));
