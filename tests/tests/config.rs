@@ -195,6 +195,18 @@ async fn absurd_durations_of_one_call_are_refused() {
     assert!(text.contains("hold_at_least") && text.contains("hold_at_most"), "{text}");
 }
 
+#[tokio::test]
+async fn a_bad_label_of_one_call_is_refused() {
+    let locker = Locker::single(NOWHERE).expect("a good URL");
+    for bad in ["two\nlines".to_owned(), "x".repeat(129)] {
+        let refused = locker.lock("x").label(&bad).await;
+        let Err(Error::Config(ConfigError::BadLabel { label, len, max: 128 })) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!((&label, len), (&bad, bad.len()));
+    }
+}
+
 /// A locker that waits for replicas that do not exist would never be granted anything.
 #[test]
 fn more_replicas_than_there_are_is_refused() {

@@ -180,6 +180,9 @@ async fn every_kind_of_lock_is_there() {
     let moved = within("resumed", theirs.resume(&ticket)).await.expect("held");
     let holder = ours.mutex(NAME).holder().await.expect("an answer").expect("held");
     assert!(holder.has(moved.nonce()) && holder.label.is_some(), "{holder:?}");
+    let _job = within("free", ours.lock("job").label("job 7")).await.expect("granted");
+    let holder = theirs.mutex("job").holder().await.expect("an answer").expect("held");
+    assert_eq!(holder.label.as_deref(), Some("job 7"));
 }
 
 #[test]

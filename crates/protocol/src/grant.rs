@@ -1,5 +1,6 @@
 //! The lease that a client asks for, and what a lessor grants.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{Claim, FencingToken, Instant, Name, Nonce};
@@ -17,9 +18,16 @@ pub struct LeaseRequest {
     /// How many guards share the lease: an absolute count, so that a repeated request cannot
     /// inflate it (Redisson #7367).
     pub holds: u32,
+    /// What the node tells people of this holder; `None`: the label of its locker.
+    pub label: Option<Arc<str>>,
 }
 
 impl LeaseRequest {
+    /// A request of one hold, without a label of its own.
+    pub fn new(claim: impl Into<Claim>, nonce: Nonce, ttl: Duration) -> Self {
+        Self { claim: claim.into(), nonce, ttl, holds: 1, label: None }
+    }
+
     /// The name; of several names, the first one.
     pub fn name(&self) -> &Name {
         self.claim.name()

@@ -195,9 +195,11 @@ pub struct Holder {
     pub remaining: Option<Duration>,
     /// How many holds share the lease.
     pub holds: u32,
-    /// The label of the holder's locker ([`Builder::label`]), as that locker wrote it; `None` if it is not
-    /// known. For people: anybody who may write to the nodes can write one.
+    /// The label of the hold ([`LockRequest::label`]) or of the holder's locker ([`Builder::label`]), as that
+    /// locker wrote it; `None` if it is not known. For people: anybody who may write to the nodes can write
+    /// one.
     ///
+    /// [`LockRequest::label`]: https://docs.rs/quorumlock/latest/quorumlock/struct.LockRequest.html#method.label
     /// [`Builder::label`]: https://docs.rs/quorumlock/latest/quorumlock/struct.Builder.html#method.label
     pub label: Option<String>,
     /// The last token that its nodes accepted in the hash slot of the name. It is the holder's, unless the

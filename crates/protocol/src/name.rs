@@ -102,6 +102,12 @@ impl Name {
         Self(format!("quorumlock:owner:{}", nonce.locker_id()).into())
     }
 
+    /// The key with the label of this hold alone.
+    #[doc(hidden)]
+    pub fn hold_label(nonce: Nonce) -> Self {
+        Self(format!("quorumlock:owner:{nonce}").into())
+    }
+
     /// A text for messages, which no lock has as its name.
     pub(crate) fn label(text: &str) -> Self {
         Self(text.into())

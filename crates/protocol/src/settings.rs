@@ -130,6 +130,22 @@ impl Settings {
     /// The longest label, in bytes.
     pub const MAX_LABEL: usize = 128;
 
+    /// Checks a label.
+    ///
+    /// # Errors
+    /// [`ConfigError::BadLabel`].
+    #[doc(hidden)]
+    pub fn check_label(label: &str) -> Result<(), ConfigError> {
+        match label.len() > Self::MAX_LABEL || label.chars().any(char::is_control) {
+            false => Ok(()),
+            true => Err(ConfigError::BadLabel {
+                label: label.to_owned(),
+                len: label.len(),
+                max: Self::MAX_LABEL,
+            }),
+        }
+    }
+
     /// Checks all bounds.
     ///
     /// # Errors
@@ -146,12 +162,7 @@ impl Settings {
         bounds::CONNECT_TIMEOUT.check(self.connect_timeout)?;
         self.hold_at_most.map_or(Ok(()), |limit| bounds::HOLD_AT_MOST.check(limit))?;
         self.long_hold.map_or(Ok(()), |limit| bounds::LONG_HOLD.check(limit))?;
-        let bad =
-            |label: &&String| label.len() > Self::MAX_LABEL || label.chars().any(char::is_control);
-        if let Some(label) = self.label.as_ref().filter(bad) {
-            let (label, max) = (label.clone(), Self::MAX_LABEL);
-            return Err(ConfigError::BadLabel { len: label.len(), label, max });
-        }
+        self.label.as_ref().map_or(Ok(()), |label| Self::check_label(label))?;
         match &self.client_name {
             Some(name) if !name.bytes().all(|b| b.is_ascii_graphic()) => {
                 Err(ConfigError::BadClientName(name.clone()))

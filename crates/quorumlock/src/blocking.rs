@@ -232,6 +232,12 @@ macro_rules! options {
                 self.inner = self.inner.hold_at_least(time);
                 self
             }
+
+            /// As [`crate::LockRequest::label`].
+            pub fn label(mut self, label: &str) -> Self {
+                self.inner = self.inner.label(label);
+                self
+            }
         }
 
         impl<K: Owned> $request<K> {

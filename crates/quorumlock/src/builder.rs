@@ -325,8 +325,9 @@ impl Builder {
     /// without secrets: everybody who may read on the servers can read it. Default: the name of the
     /// machine and the number of the process, as `web-3:4711`. `""` writes no label.
     ///
-    /// The locker writes it to each server beside its first lock and then once an hour, in the key
-    /// `quorumlock:owner:ID`, where `ID` is how all its nonces end.
+    /// The locker writes it to each server beside its first lock, and again while it holds locks, in the
+    /// key `quorumlock:owner:ID`, where `ID` is how all its nonces end.
+    /// [`LockRequest::label`](crate::LockRequest::label) gives one hold a label of its own.
     pub fn label(mut self, label: &str) -> Self {
         self.settings.label = Some(label.to_owned());
         self

@@ -72,7 +72,8 @@ impl Mutex {
     ///
     /// Set options on the request, then await it or [`run`](LockRequest::run) work under it:
     /// [`LockRequest::wait`], [`LockRequest::fail_fast`], [`LockRequest::lease`],
-    /// [`LockRequest::hold_at_most`], [`LockRequest::hold_at_least`], [`LockRequest::owner`].
+    /// [`LockRequest::hold_at_most`], [`LockRequest::hold_at_least`], [`LockRequest::label`],
+    /// [`LockRequest::owner`].
     ///
     /// # Errors
     /// See [`LockRequest`], also for cancel safety. Bad names are an error here, when the request is

@@ -147,12 +147,13 @@ impl Locks {
     }
 
     fn acquire(&mut self, lease: LeaseRequest, now: Instant, label: Option<String>) -> Acquired {
-        let LeaseRequest { claim, nonce, ttl, holds } = lease;
+        let LeaseRequest { claim, nonce, ttl, holds, label: of_hold } = lease;
         let others = self.valid(now).iter().filter(|hold| hold.claim.excludes(&claim));
         if let Some(until) = others.map(|hold| hold.until).max() {
             return Acquired::Busy(Some(until.since(now)));
         }
         let until = now + ttl;
+        let label = of_hold.map(|label| label.to_string()).or(label);
         self.holds.push(Hold { claim, nonce, until, holds, label });
         self.last_token += FencingToken::BLOCK;
         Acquired::Granted(Grant {

@@ -28,6 +28,7 @@ mod master;
 mod network;
 mod node;
 mod node_addr;
+mod node_factory;
 mod node_facts;
 mod node_info;
 mod owner_label;
@@ -56,9 +57,10 @@ mod targets;
 mod tls;
 mod unconfirmed_releases;
 
-pub use node::{RedisNode, master_list, member_list, redis_master, redis_nodes, redis_sentinel};
+pub use node::RedisNode;
 #[doc(hidden)]
 pub use node_addr::{is_sentinel_url, split_urls};
+pub use node_factory::{master_list, member_list, redis_master, redis_nodes, redis_sentinel};
 pub use redis_cluster::{RedisCluster, redis_cluster};
 #[doc(hidden)]
 pub use sentinel_url::uses_tls;

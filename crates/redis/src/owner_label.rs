@@ -1,15 +1,18 @@
-//! Who a locker is, for people: the key `quorumlock:owner:ID` holds the label of the locker whose nonces
-//! end with `ID`. It is advice: nothing is decided by it.
+//! Who holds a lock, for people: the key `quorumlock:owner:ID` holds the label of the locker whose nonces
+//! end with `ID`, and `quorumlock:owner:NONCE` that of one hold. They are advice: nothing is decided by
+//! them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorumlock_protocol::{
-    Answer, Holder, Instant, LeaseRequest, Name, Nonce, ReplySink, Responder, Settings,
+    Answer, Holder, Instant, LeaseRequest, Name, Nonce, OnDropped, ReplySink, Responder, Settings,
+    Vote,
 };
 
 use crate::command::Command;
+use crate::gather::Gather;
 use crate::resp::Value;
 
 /// The label of a locker, and when one server was last told.
@@ -67,6 +70,42 @@ impl OwnerLabel {
     }
 }
 
+/// The request that writes the label of a hold, and its key; `None` if the hold has none of its own.
+pub(crate) fn of_hold(lease: &LeaseRequest) -> Option<(Name, Command)> {
+    let label = lease.label.as_deref()?;
+    let key = Name::hold_label(lease.nonce);
+    let mut command = redis::cmd("SET");
+    // Each renewal writes it again.
+    command.arg(key.as_str()).arg(label).arg("PX").arg((lease.ttl * 2).as_millis() as u64);
+    Some((key, Command::Raw { command, to: Responder::nobody() }))
+}
+
+/// The request that deletes the label of a hold, and its key; `None` if the hold has none of its own.
+pub(crate) fn end_of_hold(lease: &LeaseRequest) -> Option<(Name, Command)> {
+    lease.label.as_ref()?;
+    let key = Name::hold_label(lease.nonce);
+    let mut command = redis::cmd("DEL");
+    command.arg(key.as_str());
+    Some((key, Command::Raw { command, to: Responder::nobody() }))
+}
+
+/// Writes the label of a hold once its server has granted it. A refused request leaves no key.
+pub(crate) fn once_granted(
+    lease: &LeaseRequest,
+    to: Responder<Answer<Vote>>,
+    ask: impl FnOnce(&Name, Command) + Send + 'static,
+) -> Responder<Answer<Vote>> {
+    let Some((key, request)) = of_hold(lease) else { return to };
+    let write = move |mut answers: Vec<Answer<Vote>>| {
+        let answer = answers.pop().unwrap_or_else(Answer::missing);
+        if matches!(answer, Answer::Yes(_)) {
+            ask(&key, request);
+        }
+        answer
+    };
+    Responder::new(Gather::new(1, write, to), 0)
+}
+
 /// Asks a server who a holder is before `to` learns of the holder. `ask` posts a request about a key to the
 /// server that has it.
 pub(crate) fn with_label(
@@ -89,43 +128,37 @@ impl<A: Fn(&Name, Command) + Send + Sync> ReplySink<Answer<Option<Holder>>> for 
         let Some(to) = self.to.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
-        let (holder, nonce) = match answer {
+        let (mut holder, nonce) = match answer {
             Answer::Yes(Some(holder)) => match Nonce::parse(&holder.id) {
                 Some(nonce) => (holder, nonce),
                 None => return to.send(Answer::Yes(Some(holder))),
             },
             answer => return to.send(answer),
         };
-        let key = Name::owner(nonce);
-        let mut command = redis::cmd("GET");
-        command.arg(key.as_str());
-        let sink = LabelSink(Mutex::new(Some((holder, to))));
-        let to = Responder::new(Arc::new(sink), 0);
-        (self.ask)(&key, Command::Raw { command, to });
+        let keys = [Name::hold_label(nonce), Name::owner(nonce)];
+        let labelled = move |labels: Vec<Answer<Value>>| {
+            holder.label = labels.into_iter().find_map(label);
+            Answer::Yes(Some(holder))
+        };
+        let gather = Gather::new(keys.len(), labelled, to);
+        for (at, key) in keys.iter().enumerate() {
+            let mut command = redis::cmd("GET");
+            command.arg(key.as_str());
+            (self.ask)(key, Command::Raw { command, to: Responder::new(gather.clone(), at) });
+        }
     }
 }
 
-/// A holder whose label is asked for.
-struct LabelSink(Mutex<Option<(Holder, ToAsker)>>);
-
-impl ReplySink<Answer<Value>> for LabelSink {
-    fn collect(&self, _from: usize, answer: Answer<Value>) {
-        let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((mut holder, to)) = waits else { return };
-        if let Answer::Yes(Value::Text(label)) = answer {
-            let text = String::from_utf8_lossy(&label);
-            let printable = text.chars().filter(|c| !c.is_control());
-            // Anybody may have written it.
-            holder.label = Some(printable.take(Settings::MAX_LABEL).collect());
-        }
-        to.send(Answer::Yes(Some(holder)));
-    }
+/// The label that a server keeps, if it keeps one. Anybody may have written it.
+fn label(answer: Answer<Value>) -> Option<String> {
+    let Answer::Yes(Value::Text(label)) = answer else { return None };
+    let text = String::from_utf8_lossy(&label);
+    let printable = text.chars().filter(|c| !c.is_control());
+    Some(printable.take(Settings::MAX_LABEL).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use quorumlock_protocol::Claim;
-
     use super::*;
 
     #[test]
@@ -133,12 +166,9 @@ mod tests {
         let mut settings = Settings::default();
         settings.label = Some("web".into());
         let label = OwnerLabel::new(&settings);
-        let lease = |ttl| LeaseRequest {
-            claim: Claim::from(Name::new("x").expect("a good name")),
-            nonce: Nonce::parse("0123456789abcdef0123456789abcdef").expect("32 digits"),
-            ttl: Duration::from_secs(ttl),
-            holds: 1,
-        };
+        let nonce = Nonce::parse("0123456789abcdef0123456789abcdef").expect("32 digits");
+        let name = Name::new("x").expect("a good name");
+        let lease = |ttl| LeaseRequest::new(name.clone(), nonce, Duration::from_secs(ttl));
         let start = Instant::from_nanos(1);
         let at = |secs| start + Duration::from_secs(secs);
         let due = |now: u64, ttl, connected: Option<u64>| {

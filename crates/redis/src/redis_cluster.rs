@@ -8,10 +8,12 @@ use quorumlock_protocol::{
 };
 use quorumlock_watchdog::Clock;
 
+use crate::command::Command;
 use crate::gather::Gather;
 use crate::list;
-use crate::node::{MAX_REPLICAS, RedisNode};
-use crate::owner_label::{OwnerLabel, with_label};
+use crate::node::RedisNode;
+use crate::node_factory::MAX_REPLICAS;
+use crate::owner_label::{self, OwnerLabel, with_label};
 use crate::slot_router::SlotRouter;
 use crate::targets::parse;
 
@@ -67,6 +69,22 @@ impl RedisCluster {
         if let Some((key, request)) = self.1.due(Some(lease), now, connected) {
             router.master_of(&key).connection(lane).post(request);
         }
+        if renews {
+            self.post(lane, owner_label::of_hold(lease));
+        }
+    }
+
+    /// Posts a request about a key to the master that has it.
+    fn post(&self, lane: Lane, request: Option<(Name, Command)>) {
+        if let Some((key, request)) = request {
+            self.0.master_of(&key).connection(lane).post(request);
+        }
+    }
+
+    /// Posts requests about keys, as [`Self::post`], from the answer to another request.
+    fn ask(&self) -> impl Fn(&Name, Command) + Send + Sync + 'static {
+        let router = self.0.clone();
+        move |key, request| router.master_of(key).callers.post(request)
     }
 }
 
@@ -94,6 +112,10 @@ impl Node for RedisCluster {
         match one_master(&lease.claim) {
             Ok(()) => {
                 self.write_label(lease, Lane::Caller, false);
+                let to = match lease.label {
+                    Some(_) => owner_label::once_granted(lease, to, self.ask()),
+                    None => to,
+                };
                 self.0.master_of(lease.name()).acquire(lease, token, stamp, hints, to);
             }
             Err(denial) => to.send(Answer::No(denial)),
@@ -152,6 +174,7 @@ impl Node for RedisCluster {
         hints: Hints,
         to: Responder<Answer<ReleaseOutcome>>,
     ) {
+        self.post(lane, owner_label::end_of_hold(lease));
         self.0.master_of(lease.name()).release(lease, held, lane, hints, to);
     }
 
@@ -186,9 +209,7 @@ impl Node for RedisCluster {
     fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>) {
         match one_slot(claim.name()) {
             Ok(()) => {
-                let router = self.0.clone();
-                let ask = move |key: &Name, request| router.master_of(key).callers.post(request);
-                self.0.master_of(claim.name()).inspect(claim, with_label(to, ask));
+                self.0.master_of(claim.name()).inspect(claim, with_label(to, self.ask()));
             }
             Err(denial) => to.send(Answer::No(denial)),
         }

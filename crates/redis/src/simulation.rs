@@ -9,7 +9,7 @@ use quorumlock_watchdog::Clock;
 
 use crate::dial::RunIdRegistry;
 use crate::network::Network;
-use crate::node::NodeFactory;
+use crate::node_factory::NodeFactory;
 use crate::{RedisNode, scripts};
 
 pub use crate::network::SimulatedNetwork;

@@ -265,7 +265,7 @@ impl Shared {
         {
             // The waiter has given up.
             // The message does not say for how long the node keeps the name for it.
-            let lease = LeaseRequest { claim, nonce, ttl: self.longest, holds: 1 };
+            let lease = LeaseRequest::new(claim, nonce, self.longest);
             let held = HeldInterval::UNKNOWN;
             callers.post(Command::release(lease, held, None, Responder::nobody()));
         }

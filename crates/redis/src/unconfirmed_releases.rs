@@ -74,11 +74,9 @@ mod tests {
     fn an_unconfirmed_release_is_collected_once_and_ends_with_its_lease() {
         let clock = Clock::manual();
         let releases = UnconfirmedReleases::default();
-        let lease = |secs: u64| LeaseRequest {
-            claim: Name::new("x").unwrap().into(),
-            nonce: Nonce::from_u128(secs.into()),
-            ttl: Duration::from_secs(secs),
-            holds: 1,
+        let lease = |secs: u64| {
+            let (name, nonce) = (Name::new("x").unwrap(), Nonce::from_u128(secs.into()));
+            LeaseRequest::new(name, nonce, Duration::from_secs(secs))
         };
         let unconfirmed = Unconfirmed::new(HeldInterval::UNKNOWN);
         for secs in [5, 9] {

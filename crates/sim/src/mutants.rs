@@ -72,7 +72,7 @@ pub fn hears_late(state: &mut State, (client, node): (usize, usize), attempt: us
     let Attempt { claim, nonce, taken_up, .. } = &state.ledger.attempts[attempt];
     if state.bug == Some(Bug::ReleasesTakenUp) && *taken_up {
         let ttl = duration(state.plan.lease);
-        let lease = LeaseRequest { claim: claim.clone(), nonce: *nonce, ttl, holds: 1 };
+        let lease = LeaseRequest::new(claim.clone(), *nonce, ttl);
         release_unseen(state, (client, node), lease);
     }
 }

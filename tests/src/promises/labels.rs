@@ -1,8 +1,10 @@
 //! Who holds a lock, for people (docs/PROTOCOL.md, Labels).
 
 use std::collections::BTreeSet;
+use std::future::IntoFuture as _;
 
-use quorumlock::{Holder, Locker, Nonce};
+use futures::FutureExt as _;
+use quorumlock::{Holder, Locker, Nonce, Owner};
 
 use super::{LONG_LEASE, NAME, SHORT_LEASE};
 use crate::{Testbed, eventually, within};
@@ -14,6 +16,11 @@ fn labelled(bed: &Testbed, label: &str) -> Locker {
 fn key(nonce: Nonce) -> String {
     let digits = nonce.to_string();
     format!("quorumlock:owner:{}", &digits[digits.len() - 12..])
+}
+
+/// Where the label of one hold is.
+fn hold_key(nonce: Nonce) -> String {
+    format!("quorumlock:owner:{nonce}")
 }
 
 async fn label(locker: &Locker, name: &str) -> Option<String> {
@@ -95,4 +102,73 @@ pub async fn a_lost_label_is_written_again(bed: &Testbed) {
         assert!((60_000..=120_000).contains(&left), "{left} ms");
     }
     assert!(guard.check().is_ok());
+}
+
+/// A hold may have a label of its own. Its nodes keep it until the release.
+pub async fn a_hold_has_a_label_of_its_own(bed: &Testbed) {
+    let (ours, asks) = (labelled(bed, "ours"), bed.locker());
+    let owner = Owner::new();
+    let job =
+        |name: &'static str| ours.lock(name).lease(SHORT_LEASE).owner(&owner).label("job é 7");
+    let one = within("free", job(NAME)).await.expect("granted");
+    let two = within("free", ours.lock("invoice/8").lease(LONG_LEASE)).await.expect("granted");
+    let inner = within("ours", job(NAME).label("another")).await.expect("entered again");
+    is_told(&asks, NAME, "job é 7").await;
+    is_told(&asks, "invoice/8", "ours").await;
+    let refused =
+        within("an answer", asks.try_lock(NAME).label("refused")).await.expect("an answer");
+    assert!(refused.is_none());
+    for node in bed.live().await {
+        let key = hold_key(one.nonce());
+        eventually("the label", async || node.exists(&key).await.then_some(())).await;
+        node.ask::<i64>(&["DEL", &key]).await;
+        eventually("the next renewal's", async || node.exists(&key).await.then_some(())).await;
+        let left = node.pttl(&key).await;
+        assert!(left <= 2 * SHORT_LEASE.as_millis() as i64, "{left} ms");
+    }
+    inner.unlock().await.expect("held");
+    // No renewal tells the label: the hold is shorter than the lease.
+    let next = asks.lock(NAME).hold_at_most(LONG_LEASE / 2).lease(LONG_LEASE).label("next");
+    let next = tokio::spawn(next.into_future());
+    bed.awaits_waiters(NAME).await;
+    one.unlock().await.expect("held");
+    let next = within("its turn", next).await.expect("no panic").expect("granted");
+    is_told(&ours, NAME, "next").await;
+    next.unlock().await.expect("held");
+    for node in bed.live().await {
+        // A renewal that was on its way may write it once more.
+        eventually("deleted", async || {
+            let pattern = "quorumlock:owner:????????????????????????????????";
+            node.ask::<Vec<String>>(&["KEYS", pattern]).await.is_empty().then_some(())
+        })
+        .await;
+    }
+    drop(two);
+}
+
+/// A lease that passes from task to task would keep the label that the nodes have.
+pub async fn the_next_task_has_its_own_label(bed: &Testbed) {
+    let (ours, asks) = (labelled(bed, "ours"), bed.locker());
+    let first = within("free", ours.lock(NAME).lease(LONG_LEASE)).await.expect("granted");
+    let job = |label| ours.lock(NAME).lease(LONG_LEASE).label(label).into_future();
+    let locker = ours.lock(NAME).lease(LONG_LEASE).into_future();
+    let mut waiting = [("job 1", job("job 1")), ("job 2", job("job 2")), ("ours", locker)];
+    for (label, next) in &mut waiting {
+        assert!(next.now_or_never().is_none(), "{label} waits");
+    }
+    drop(first);
+    for (label, next) in waiting {
+        let guard = within("its turn", next).await.expect("granted");
+        is_told(&asks, NAME, label).await;
+        guard.unlock().await.expect("held");
+    }
+}
+
+/// Waits until a holder of the name has this label.
+async fn is_told(asks: &Locker, name: &str, expected: &str) {
+    eventually(expected, async || {
+        let holder = asks.mutex(name).holder().await.expect("an answer").expect("held");
+        (holder.label.as_deref() == Some(expected)).then_some(())
+    })
+    .await;
 }

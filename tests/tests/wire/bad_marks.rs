@@ -178,12 +178,7 @@ async fn nothing_is_taken_raised_or_held_again_over_a_bad_mark() {
     for layout in LAYOUTS {
         let Some(server) = Node::start(layout).await else { return };
         let (node, plain) = (one_node(&server, layout, None), &server.plain);
-        let lease = LeaseRequest {
-            claim: name().into(),
-            nonce: Nonce::from_u128(7),
-            ttl: LONG_LEASE,
-            holds: 1,
-        };
+        let lease = LeaseRequest::new(name(), Nonce::from_u128(7), LONG_LEASE);
         let token = |above: u64| FencingToken::new((1_800_000_000_000_000 + above) | 31);
         let vote = acquire(&node, &lease, token(0), Hints::default()).await;
         assert!(matches!(vote, Answer::Yes(_)), "{vote:?}");

@@ -39,7 +39,7 @@ fn claims() -> [(Claim, Claim); 3] {
 
 fn request(claim: &Claim, nonce: u128) -> LeaseRequest {
     let nonce = Nonce::from_u128(nonce);
-    LeaseRequest { claim: claim.clone(), nonce, ttl: LONG_LEASE, holds: 1 }
+    LeaseRequest::new(claim.clone(), nonce, LONG_LEASE)
 }
 
 /// Reads no message.

@@ -155,7 +155,7 @@ fn name() -> Name {
 }
 
 fn lease_request(nonce: u128) -> LeaseRequest {
-    LeaseRequest { claim: name().into(), nonce: Nonce::from_u128(nonce), ttl: LONG_LEASE, holds: 1 }
+    LeaseRequest::new(name(), Nonce::from_u128(nonce), LONG_LEASE)
 }
 
 fn token(value: u64) -> FencingToken {

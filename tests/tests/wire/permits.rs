@@ -24,13 +24,8 @@ fn key(slot: u16) -> String {
 
 fn request(slot: u16, nonce: u128) -> LeaseRequest {
     let any = Claim::any_slot(Name::new("db").expect("a good name"), 5).expect("good permits");
-    let nonce = Nonce::from_u128(nonce);
-    LeaseRequest {
-        claim: any.with_slot(slot).expect("one of them"),
-        nonce,
-        ttl: LONG_LEASE,
-        holds: 1,
-    }
+    let slot = any.with_slot(slot).expect("one of them");
+    LeaseRequest::new(slot, Nonce::from_u128(nonce), LONG_LEASE)
 }
 
 /// All slots that are reported free.

@@ -330,8 +330,7 @@ async fn a_waiter_is_told_its_place() {
                 queued_at: queued_at.clone(),
             });
             let nonce = Nonce::from_u128(waited.into());
-            let claim = name.clone().into();
-            let lease = LeaseRequest { claim, nonce, ttl: LONG_LEASE, holds: 1 };
+            let lease = LeaseRequest::new(name.clone(), nonce, LONG_LEASE);
             let refused = acquire(node, &lease, FencingToken::NONE, hints).await;
             assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{refused:?}");
             queued_at.take_place()

@@ -22,7 +22,7 @@ fn name() -> Name {
 }
 
 fn request(claim: Claim, nonce: u128, ttl: Duration) -> LeaseRequest {
-    LeaseRequest { claim, nonce: Nonce::from_u128(nonce), ttl, holds: 1 }
+    LeaseRequest::new(claim, Nonce::from_u128(nonce), ttl)
 }
 
 fn reader(nonce: u128) -> LeaseRequest {

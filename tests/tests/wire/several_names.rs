@@ -24,7 +24,7 @@ fn claim(names: &[&str]) -> Claim {
 }
 
 fn request(names: &[&str], nonce: u128) -> LeaseRequest {
-    LeaseRequest { claim: claim(names), nonce: Nonce::from_u128(nonce), ttl: LONG_LEASE, holds: 1 }
+    LeaseRequest::new(claim(names), Nonce::from_u128(nonce), LONG_LEASE)
 }
 
 fn token(value: u64) -> FencingToken {

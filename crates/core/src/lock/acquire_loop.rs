@@ -199,7 +199,8 @@ impl<'a> AcquireLoop<'a> {
     /// never mix.
     fn lease_request(&self) -> Result<LeaseRequest, Error> {
         let nonce = self.inner.nonce()?;
-        Ok(LeaseRequest { claim: self.claim(), nonce, ttl: self.spec.ttl(), holds: 1 })
+        let label = self.spec.label.clone();
+        Ok(LeaseRequest { label, ..LeaseRequest::new(self.claim(), nonce, self.spec.ttl()) })
     }
 
     /// What an attempt asks for.
@@ -313,6 +314,7 @@ impl<'a> AcquireLoop<'a> {
             holds: AtomicU32::new(1),
             permit: Mutex::new(permit),
             hold_at_most: spec.hold_at_most,
+            label: spec.label.clone(),
         });
         inner.telemetry.hold_began(&lease.claim);
         inner.watchdog.watch(&lease, asked);
@@ -321,10 +323,13 @@ impl<'a> AcquireLoop<'a> {
 }
 
 /// The lease that a call accepts by handoff, if the lessor supports handoff, and the bound on the
-/// node's clock drift.
+/// node's clock drift. A hold with a label is asked for: the node that hands a name off knows no label.
 fn handoff_offer(inner: &Inner, spec: &LockSpec) -> Option<(HandoffOffer, f64)> {
     let Settings { fencing, max_clock_drift, .. } = inner.settings;
-    let queue = inner.lessor.wait_queue().filter(|_| spec.claim.accepts_handoff())?;
+    let queue = inner
+        .lessor
+        .wait_queue()
+        .filter(|_| spec.label.is_none() && spec.claim.accepts_handoff())?;
     let offer = || HandoffOffer { ttl: spec.ttl(), fencing };
     queue.supports_handoff().then(|| (offer(), max_clock_drift))
 }

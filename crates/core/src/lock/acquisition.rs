@@ -120,8 +120,8 @@ impl Acquisition {
             Some(permit) => Ok(LocalHandoff::Permit(permit)),
             None if self.spec.once => Err(self.spec.busy(None)),
             None => {
-                let LockSpec { claim, hold_at_most, .. } = &self.spec;
-                let waiter = queues.wait(claim, self.spec.ttl(), *hold_at_most);
+                let LockSpec { claim, hold_at_most, label, .. } = &self.spec;
+                let waiter = queues.wait(claim, self.spec.ttl(), *hold_at_most, label.clone());
                 let place = LocalPlace { inner: &self.inner, waiter };
                 Box::pin(self.in_time(place.handoff())).await
             }

@@ -29,6 +29,8 @@ pub(super) struct Lease {
     pub(super) renewed: AtomicBool,
     /// The limit that the first guard asked for. A re-entry cannot change it.
     pub(super) hold_at_most: Option<Duration>,
+    /// What the nodes tell of this hold; `None`: the locker's label.
+    pub(super) label: Option<Arc<str>>,
     /// How many guards share it. At zero the lease is being released.
     pub(super) holds: AtomicU32,
     /// Dropped when another task of this process may contend for the name.
@@ -74,6 +76,7 @@ impl Lease {
             nonce: self.nonce,
             ttl,
             holds: self.holds.load(Ordering::SeqCst),
+            label: self.label.clone(),
         }
     }
 
@@ -122,7 +125,7 @@ impl Lease {
     /// it.
     pub(super) fn next_waiter(&self, ttl: Duration) -> Option<(LocalPermit<Self>, Waiter<Self>)> {
         let mut permit = self.permit();
-        let next = permit.as_ref()?.next_waiter(ttl)?;
+        let next = permit.as_ref()?.next_waiter(ttl, self.label.as_deref())?;
         permit.take().map(|permit| (permit, next))
     }
 
@@ -154,6 +157,7 @@ impl Lease {
             told_at_risk: AtomicBool::new(false),
             renewed: AtomicBool::new(false),
             hold_at_most,
+            label: self.label.clone(),
             holds: AtomicU32::new(1),
             permit: Mutex::new(None),
         }
@@ -174,6 +178,7 @@ impl Lease {
             told_at_risk: AtomicBool::new(false),
             renewed: AtomicBool::new(false),
             hold_at_most: self.hold_at_most,
+            label: self.label.clone(),
             holds: AtomicU32::new(1),
             permit: Mutex::new(None),
         })

@@ -47,6 +47,8 @@ pub(super) struct Waiter<L> {
     /// without a renewal.
     ttl: Duration,
     pub(super) hold_at_most: Option<Duration>,
+    /// What the nodes are to tell of it. They keep that of the holder who asked them.
+    label: Option<Arc<str>>,
     next: oneshot::Sender<LocalHandoff<L>>,
 }
 
@@ -152,6 +154,7 @@ impl<L> LocalQueues<L> {
         claim: &Claim,
         ttl: Duration,
         hold_at_most: Option<Duration>,
+        label: Option<Arc<str>>,
     ) -> LocalWaiter<L> {
         let (tell, next) = oneshot::channel();
         let mut queues = self.lock();
@@ -160,7 +163,7 @@ impl<L> LocalQueues<L> {
         let waiting = LocalWaiter { queues: self.clone(), claim: claim.clone(), ticket, next };
         match queues.waiting.get_mut(claim) {
             Some(queue) => {
-                let waiter = Waiter { ticket, ttl, hold_at_most, next: tell };
+                let waiter = Waiter { ticket, ttl, hold_at_most, label, next: tell };
                 queue.get_or_insert_default().push_back(waiter);
             }
             None => {
@@ -312,11 +315,11 @@ impl<L> LocalPermit<L> {
         self.queues.lock().queue(&self.claim).map_or(0, |queue| queue.len())
     }
 
-    /// Removes the first local waiter from the queue, if it can take over a lease of `ttl`.
-    pub(super) fn next_waiter(&self, ttl: Duration) -> Option<Waiter<L>> {
+    /// Removes the first local waiter from the queue, if it can take over a lease of `ttl` with this label.
+    pub(super) fn next_waiter(&self, ttl: Duration, label: Option<&str>) -> Option<Waiter<L>> {
         let mut queues = self.queues.lock();
         let queue = queues.queue(&self.claim)?;
-        queue.front().filter(|waiter| waiter.ttl == ttl)?;
+        queue.front().filter(|waiter| waiter.ttl == ttl && waiter.label.as_deref() == label)?;
         queue.pop_front()
     }
 }
@@ -419,8 +422,8 @@ mod tests {
         let name = Claim::from(Name::new("x").unwrap());
         let first = queues.take(&name).expect("free");
         assert!(queues.take(&name).is_none());
-        let mut second = queues.wait(&name, TTL, None);
-        let mut third = queues.wait(&name, TTL, None);
+        let mut second = queues.wait(&name, TTL, None, None);
+        let mut third = queues.wait(&name, TTL, None, None);
         assert_eq!(first.waiting(), 2);
         assert!((&mut second).now_or_never().is_none());
         drop(first);
@@ -457,7 +460,7 @@ mod tests {
         let name = Claim::from(Name::new("x").unwrap());
         let first = queues.take(&name).expect("free");
         let (mut second, mut third) =
-            (queues.wait(&name, TTL, None), queues.wait(&name, TTL, None));
+            (queues.wait(&name, TTL, None, None), queues.wait(&name, TTL, None, None));
         assert_eq!(third.leave(), None);
         assert_eq!(first.waiting(), 1);
         // The second waiter was given the permit, but was never polled.
@@ -471,27 +474,28 @@ mod tests {
         let queues = Queues::default();
         let name = Claim::from(Name::new("x").unwrap());
         let permit = queues.take(&name).expect("free");
-        let mut before = queues.wait(&name, TTL, None);
-        let next = permit.next_waiter(TTL).expect("it waits");
+        let mut before = queues.wait(&name, TTL, None, None);
+        let next = permit.next_waiter(TTL, None).expect("it waits");
         assert!(next.give(LocalHandoff::Lease(Arc::new("given"))).is_none());
         assert_eq!(before.leave().as_deref(), Some(&"given"), "given before the waiter left");
         assert_eq!(before.leave(), None, "once");
-        let mut after = queues.wait(&name, TTL, None);
-        let next = permit.next_waiter(TTL).expect("it waits");
+        let mut after = queues.wait(&name, TTL, None, None);
+        let next = permit.next_waiter(TTL, None).expect("it waits");
         assert_eq!(after.leave(), None);
         let back = next.give(LocalHandoff::Lease(Arc::new("refused")));
         assert!(matches!(back, Some(LocalHandoff::Lease(_))), "given after it left");
     }
 
     #[test]
-    fn only_a_waiter_with_the_same_lease_can_take_it_over() {
+    fn only_a_waiter_with_the_same_lease_and_label_can_take_it_over() {
         let queues = Queues::default();
         let name = Claim::from(Name::new("x").unwrap());
         let permit = queues.take(&name).expect("free");
-        let _waiting = queues.wait(&name, TTL, None);
-        assert!(permit.next_waiter(Duration::from_secs(1)).is_none());
+        let _waiting = queues.wait(&name, TTL, None, None);
+        assert!(permit.next_waiter(Duration::from_secs(1), None).is_none());
+        assert!(permit.next_waiter(TTL, Some("job 7")).is_none());
         assert_eq!(permit.waiting(), 1, "it keeps its place");
-        assert!(permit.next_waiter(TTL).is_some());
+        assert!(permit.next_waiter(TTL, None).is_some());
         assert_eq!(permit.waiting(), 0);
     }
 }

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use quorumlock_protocol::{Busy, Claim, ConfigError, Error, Instant, NodeProblem};
@@ -14,6 +15,8 @@ pub(super) struct LockSpec {
     pub(super) hold_at_most: Option<Duration>,
     /// The limit that the caller set; `None` if `hold_at_most` is the locker's default.
     pub(super) explicit_limit: Option<Duration>,
+    /// What the nodes tell of this hold; `None`: the locker's label.
+    pub(super) label: Option<Arc<str>>,
     pub(super) deadline: Option<Instant>,
     /// Whether the call does not wait for a holder (`try_lock`).
     pub(super) once: bool,

@@ -196,7 +196,7 @@ impl QueueTicket {
         let Some(offer) = self.handoff.map(|(offer, _)| offer) else { return };
         for handed in handed.iter().filter(|handed| self.taken != Some(handed.nonce)) {
             let (claim, nonce) = (self.claim.clone(), handed.nonce);
-            self.release_handoff(LeaseRequest { claim, nonce, ttl: offer.ttl, holds: 1 });
+            self.release_handoff(LeaseRequest::new(claim, nonce, offer.ttl));
         }
     }
 

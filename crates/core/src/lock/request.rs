@@ -15,7 +15,7 @@ use super::kind::{self, Kind, Owned};
 use super::lock_spec::LockSpec;
 use super::owner_table::OwnerSlot;
 use quorumlock_protocol::bounds;
-use quorumlock_protocol::{Claim, ConfigError, Error, Owner};
+use quorumlock_protocol::{Claim, ConfigError, Error, Owner, Settings};
 
 /// A request for a lock that waits while another client holds it. Set options, then await it, or
 /// [`run`](LockRequest::run) work under the lock.
@@ -63,6 +63,7 @@ struct LockOptions {
     lease: Option<Duration>,
     hold_at_most: Option<Duration>,
     hold_at_least: Option<Duration>,
+    label: Option<Arc<str>>,
     owner: Option<Owner>,
     wait: Option<Duration>,
     /// Whether the call does not wait for a holder.
@@ -103,6 +104,19 @@ macro_rules! options {
             /// lost is not kept, and [`Guard::into_ticket`] takes nothing of this time along.
             pub fn hold_at_least(mut self, time: Duration) -> Self {
                 self.options.hold_at_least = Some(time);
+                self
+            }
+
+            /// What this hold is for, for people who ask who holds the lock
+            /// ([`Holder::label`](quorumlock_protocol::Holder::label)), such as the number of a job. At
+            /// most 128 bytes, without control characters and without secrets. Default: the locker's
+            /// label.
+            ///
+            /// The servers keep it with the lease, and forget it with the release. A re-entry keeps the
+            /// label of the outer hold, and [`Guard::into_ticket`] takes none along. No release hands
+            /// the lock over to a call with a label: after the release the call asks for it.
+            pub fn label(mut self, label: &str) -> Self {
+                self.options.label = Some(label.into());
                 self
             }
         }
@@ -254,6 +268,7 @@ impl LockOptions {
             lease: None,
             hold_at_most: None,
             hold_at_least: None,
+            label: None,
             owner: None,
             wait: None,
             once: false,
@@ -292,6 +307,7 @@ impl LockOptions {
             lease: explicit_lease,
             hold_at_most: explicit_limit,
             hold_at_least,
+            label,
             owner,
             wait,
             once,
@@ -300,6 +316,7 @@ impl LockOptions {
         wait.map_or(Ok(()), |wait| bounds::WAIT.check(wait))?;
         inner.ensure_open()?;
         let claim = claim?;
+        label.as_deref().map_or(Ok(()), Settings::check_label)?;
         if inner.settings.redisson_fenced && !claim.is_plain() {
             let (option, servers) =
                 ("redisson_fenced", "locks of several names, permits and read-write locks");
@@ -325,6 +342,7 @@ impl LockOptions {
             explicit_lease,
             hold_at_most,
             explicit_limit,
+            label,
             deadline,
             once,
             fail_fast,

@@ -48,7 +48,7 @@ async fn take_up(inner: Arc<Inner>, ticket: &Ticket) -> Result<Guard, Error> {
     let (nonce, (_, last)) = (ticket.nonce(), ticket.tokens());
     loop {
         let asked = inner.clock.now();
-        let request = LeaseRequest { claim: claim.clone(), nonce, ttl, holds: 1 };
+        let request = LeaseRequest::new(claim.clone(), nonce, ttl);
         match inner.lessor.resume(request, last).await {
             Renewal::Until(until) => {
                 let timing = LeaseTiming { lease: ticket.lease(), until, hold_until };
@@ -87,6 +87,7 @@ fn guard(
         told_at_risk: AtomicBool::new(false),
         renewed: AtomicBool::new(false),
         hold_at_most: None,
+        label: None,
         holds: AtomicU32::new(1),
         permit: Mutex::new(None),
     });

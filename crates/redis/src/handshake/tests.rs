@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::{refuse_role, refuse_version};
 use crate::dial::RunIdRegistry;
 use crate::network::{Network, SimulatedNetwork};
-use crate::node::NodeFactory;
+use crate::node_factory::NodeFactory;
 use crate::resp::{Value, decode};
 use crate::stream::Stream;
 use crate::targets::{Targets, parse};

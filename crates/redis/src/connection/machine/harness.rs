@@ -323,7 +323,7 @@ pub(super) fn name(number: usize) -> Name {
 
 pub(super) fn lease(number: usize) -> LeaseRequest {
     let nonce = Nonce::from_u128(number as u128 + 1);
-    LeaseRequest { claim: name(number).into(), nonce, ttl: LEASE, holds: 1 }
+    LeaseRequest::new(name(number), nonce, LEASE)
 }
 
 fn incarnation() -> Incarnation {
