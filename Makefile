@@ -51,9 +51,9 @@ WAIT = admission clean cli cluster commands config containers fencing flood inte
 	services telemetry testing watchdog wire
 
 .PHONY: .test-compute .test-wait
-# With the time that the others leave: they run against timers.
+# At a lower priority: the others run against timers.
 .test-compute:
-	RUST_TEST_THREADS=2 nice -n 19 cargo test --workspace --all-features --no-fail-fast $(COMPUTE:%=--test %)
+	RUST_TEST_THREADS=2 nice -n 5 cargo test --workspace --all-features --no-fail-fast $(COMPUTE:%=--test %)
 
 .test-wait:
 	cargo test --workspace --all-features --no-fail-fast --lib --bins $(WAIT:%=--test %)
