@@ -59,6 +59,30 @@ async fn a_hundred_names(fleet: Option<Fleet>) {
     }
 }
 
+/// The label of a hold is on the master of its own slot, which may be another one than that of the lock.
+#[tokio::test]
+async fn a_hold_on_any_shard_has_a_label_of_its_own() {
+    let Some(fleet) = Fleet::start().await else { return };
+    let (ours, asks) = (fleet.locker(), fleet.locker());
+    for job in 0..12 {
+        let (name, label) = (format!("job/{job}"), format!("number {job}"));
+        let guard = within("free", ours.lock(&name).label(&label)).await.expect("granted");
+        eventually("its label", async || {
+            let holder = asks.mutex(&name).holder().await.expect("it answers").expect("held");
+            (holder.label.as_ref() == Some(&label)).then_some(())
+        })
+        .await;
+        let key = format!("quorumlock:owner:{}", guard.nonce());
+        within("held", guard.unlock()).await.expect("released");
+        for plain in &fleet.plain[..MASTERS] {
+            eventually("deleted", async || {
+                (plain.send::<bool>(&["EXISTS", &key]).await != Ok(true)).then_some(())
+            })
+            .await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_hundred_names_over_all_shards() {
     a_hundred_names(Fleet::start().await).await;
