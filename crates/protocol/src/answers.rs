@@ -178,6 +178,22 @@ pub fn is_settled(answers: &[Option<Vec<Answer<Instant>>>], lease: usize, quorum
     yes >= quorum || yes + open < quorum
 }
 
+/// Whether no further answer can change what becomes of a hold that another process left: a majority has
+/// renewed it, or so many nodes deny it that no majority holds it.
+pub fn is_resume_settled(answers: &[Option<Vec<Answer<Instant>>>], quorum: usize) -> bool {
+    let yes = |said: &&Vec<Answer<Instant>>| matches!(said[..], [Answer::Yes(_)]);
+    answers.iter().flatten().filter(yes).count() >= quorum || is_gone(answers, quorum)
+}
+
+/// Whether so many nodes deny a hold that another process left that no majority holds it. A node that may
+/// not vote denies it, too.
+pub fn is_gone(answers: &[Option<Vec<Answer<Instant>>>], quorum: usize) -> bool {
+    let denies = |said: &&Vec<Answer<Instant>>| {
+        matches!(said[..], [Answer::No(Denial::Gone | Denial::NotAdmitted(_))])
+    };
+    answers.iter().flatten().filter(denies).count() + quorum > answers.len()
+}
+
 /// The holder that a node named, if it named one.
 pub fn held_by(answer: &Answer<Option<Holder>>) -> Option<&Holder> {
     match answer {

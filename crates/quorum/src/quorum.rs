@@ -8,7 +8,7 @@ use quorumlock_core::{
 use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig};
 use quorumlock_protocol::telemetry::EventHandler;
 use quorumlock_protocol::{
-    Acquired, Answer, BoxFuture, Claim, ConfigError, Denial, Error, FencingToken, HandoffOffer,
+    Acquired, Answer, BoxFuture, Claim, ConfigError, Error, FencingToken, HandoffOffer,
     HeldInterval, Hints, Holder, Instant, Lane, LeaseRequest, ListPosition, ListStep, Name, Node,
     NodeProblem, NodeReport, Nonce, Notified, Proposals, ReleaseOutcome, ReplySink, Responder,
     Subscription, WaitEvent, WaitQueue, Window, quorum_of,
@@ -23,7 +23,8 @@ use crate::home::{HomeLatency, home_of};
 use crate::lease_table::LeaseTable;
 use crate::top_up::top_up;
 use quorumlock_protocol::answers::{
-    decide, decide_holder, denials, is_freed, is_holder_known, is_settled,
+    decide, decide_holder, denials, is_freed, is_gone, is_holder_known, is_resume_settled,
+    is_settled,
 };
 use quorumlock_protocol::round::Round;
 use quorumlock_protocol::waiting::TUNING;
@@ -300,7 +301,8 @@ impl<N: Node> Lessor for Quorum<N> {
 
     fn resume(&self, lease: LeaseRequest, last: FencingToken) -> BoxFuture<Renewal> {
         let (nonce, quorum) = (lease.nonce, self.quorum());
-        let enough = move |answers: &[Option<Vec<Answer<Instant>>>]| is_settled(answers, 0, quorum);
+        let enough =
+            move |answers: &[Option<Vec<Answer<Instant>>>]| is_resume_settled(answers, quorum);
         let gather = Gather::new(self.nodes.len(), enough, |_, _| {});
         for (i, node) in self.nodes.iter().enumerate() {
             node.renew(std::slice::from_ref(&lease), Lane::Caller, gather.reply_to(i));
@@ -310,17 +312,16 @@ impl<N: Node> Lessor for Quorum<N> {
         Box::pin(async move {
             let connected = || connected_since(&nodes, Lane::Caller, |node| gather.lacks(node));
             let _ = answer_deadline(within, &clock, connected, gather.decided()).await;
-            let (mut window, mut gone) = (Window::shut(nodes.len()), 0);
-            for (node, answers) in gather.take().into_iter().enumerate() {
+            let answers = gather.take();
+            let mut window = Window::shut(nodes.len());
+            for (node, answers) in answers.iter().enumerate() {
                 leases.advance_clock(node, nodes[node].clock_advance());
-                match answers.as_deref() {
-                    Some([Answer::Yes(until)]) => window.record_held(node, *until),
-                    Some([Answer::No(Denial::Gone | Denial::NotAdmitted(_))]) => gone += 1,
-                    _ => {}
+                if let Some([Answer::Yes(until)]) = answers.as_deref() {
+                    window.record_held(node, *until);
                 }
             }
             match window.until() {
-                Instant::NEVER if gone + quorum > nodes.len() => Renewal::Gone,
+                Instant::NEVER if is_gone(&answers, quorum) => Renewal::Gone,
                 Instant::NEVER => Renewal::Unknown,
                 until => {
                     leases.insert(nonce, window, last, 0);

@@ -1,13 +1,15 @@
-//! Servers that are far away: a round trip takes 400 ms, and the connect timeout is 1 s.
+//! Servers that are far away: a round trip takes 400 ms, and the connect timeout is 1 s. One that is farther
+//! than the others.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, Servers};
+use quorumlock::{Admission, Builder, Error, LossReason, Servers};
 use quorumlock_testbed::proxy::Proxy;
 use quorumlock_testbed::servers::{self, ServerOptions};
 
 use crate::{certificates, with_tls, works};
+use quorumlock_tests::{Plain, eventually, within};
 
 const ONE_WAY: Duration = Duration::from_millis(200);
 
@@ -46,4 +48,25 @@ async fn a_far_server_with_tls_is_connected() {
     let link = Proxy::delayed(address.parse::<SocketAddr>().expect("an address"), ONE_WAY);
     let url = format!("rediss://{}", link.addr());
     works(&builder().tls_ca(ca).on(Servers::single(&url)).expect("a good URL")).await;
+}
+
+/// The answer that decides comes last, and another node refuses connections at once.
+#[tokio::test]
+async fn a_ticket_that_has_ended_is_lost_though_a_node_is_far_and_another_one_down() {
+    let Some(servers) = servers::for_test(3, &ServerOptions::default()) else { return };
+    let link = Proxy::delayed(servers[1].addr().expect("ours"), Duration::from_millis(50));
+    let urls = [servers[0].url().to_owned(), link.url(), servers[2].url().to_owned()];
+    let locker = builder()
+        .admission(Admission::Redlock)
+        .on(Servers::quorum(urls))
+        .expect("a good configuration");
+    let guard = within("free", locker.lock("x").lease(Duration::from_secs(1))).await;
+    let ticket = guard.expect("granted").into_ticket().expect("still held");
+    for server in &servers {
+        let plain = Plain::to(server.url()).await;
+        eventually("its end", async || (!plain.exists("x").await).then_some(())).await;
+    }
+    servers[2].kill().expect("ours");
+    let late = within("an answer", locker.resume(&ticket)).await;
+    assert!(matches!(&late, Err(Error::Lost(lost)) if lost.why == LossReason::Gone), "{late:?}");
 }
