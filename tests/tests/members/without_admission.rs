@@ -106,8 +106,9 @@ async fn a_program_without_admission_is_granted_nothing_by_a_proven_server() {
 /// A server that is used alone once its cluster is no more: the error says what to do.
 #[tokio::test]
 async fn a_server_whose_record_was_deleted_is_free_for_other_programs() {
-    let Some((servers, _strict, guard)) = cluster().await else { return };
+    let Some((servers, strict, guard)) = cluster().await else { return };
     drop(guard);
+    strict.close().await;
     let locker = lax_locker(&servers.urls()[2..]);
     is_refused(&locker, &labels(&servers), "with the record").await;
     Plain::to(servers[2].url()).await.ask::<i64>(&["DEL", RECORD]).await;

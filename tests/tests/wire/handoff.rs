@@ -313,8 +313,8 @@ async fn the_block_that_is_handed_over_lies_above_any_mark() {
             let base = (pair.mark().await | (FencingToken::BLOCK - 1)) + 1;
             pair.node.plain.set_mark("x", base + odd).await;
             pair.release().await;
-            assert_eq!(pair.mark().await, base + last, "{layout:?} {odd}");
             let guard = within("heard", &mut pair.waiting).await.expect("granted");
+            assert_eq!(pair.mark().await, base + last, "{layout:?} {odd}");
             assert_eq!(last_of(guard.token()), base + last);
             assert!(guard.token().get() > base + odd);
             guard.unlock().await.expect("held");
