@@ -1,6 +1,6 @@
 //! The loop of a call that has the local permit: it carries out what [`Waiting`] says.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -299,22 +299,13 @@ impl<'a> AcquireLoop<'a> {
             until: grant.until,
             hold_until: spec.hold_at_most.map(|limit| asked + limit),
         };
-        let (chain, token) = HandoffChain::begin(asked, grant);
+        let tokens = HandoffChain::begin(asked, grant);
+        let state = LeaseState::new(inner.clock.clone(), timing);
         let lease = Arc::new(Lease {
-            id: next_id(),
-            claim,
-            nonce,
-            token,
-            chain,
-            state: LeaseState::new(inner.clock.clone(), timing),
-            begun: asked,
-            told: AtomicBool::new(false),
-            told_at_risk: AtomicBool::new(false),
-            renewed: AtomicBool::new(false),
-            holds: AtomicU32::new(1),
             permit: Mutex::new(permit),
             hold_at_most: spec.hold_at_most,
             label: spec.label.clone(),
+            ..Lease::new(next_id(), (claim, nonce), tokens, state, asked)
         });
         inner.telemetry.hold_began(&lease.claim);
         inner.watchdog.watch(&lease, asked);

@@ -38,6 +38,32 @@ pub(super) struct Lease {
 }
 
 impl Lease {
+    /// A lease of one guard, without a limit, a label and a permit.
+    pub(super) fn new(
+        id: u64,
+        (claim, nonce): (Claim, Nonce),
+        (chain, token): (HandoffChain, FencingToken),
+        state: LeaseState,
+        begun: Instant,
+    ) -> Self {
+        Self {
+            id,
+            claim,
+            nonce,
+            token,
+            chain,
+            state,
+            begun,
+            told: AtomicBool::new(false),
+            told_at_risk: AtomicBool::new(false),
+            renewed: AtomicBool::new(false),
+            hold_at_most: None,
+            label: None,
+            holds: AtomicU32::new(1),
+            permit: Mutex::new(None),
+        }
+    }
+
     /// Adds a guard and returns the new count; `None` if the last guard is already releasing the
     /// lease.
     pub(super) fn add_guard(&self) -> Option<u32> {
@@ -144,43 +170,21 @@ impl Lease {
         now: Instant,
         clock: &Clock,
     ) -> Self {
-        let (chain, token) = self.chain.next(self.token);
-        Self {
-            id: self.id,
-            claim: self.claim.clone(),
-            nonce: self.nonce,
-            token,
-            chain,
-            state: LeaseState::new(clock.clone(), timing),
-            begun: now,
-            told: AtomicBool::new(false),
-            told_at_risk: AtomicBool::new(false),
-            renewed: AtomicBool::new(false),
-            hold_at_most,
-            label: self.label.clone(),
-            holds: AtomicU32::new(1),
-            permit: Mutex::new(None),
-        }
+        let (tokens, state) = (self.chain.next(self.token), LeaseState::new(clock.clone(), timing));
+        let names = (self.claim.clone(), self.nonce);
+        let label = self.label.clone();
+        Self { hold_at_most, label, ..Self::new(self.id, names, tokens, state, now) }
     }
 
     /// The same hold of a read-write lock, for reading. It excludes less, and keeps its token.
     pub(super) fn reader(&self, until: Instant, now: Instant, clock: &Clock) -> Arc<Self> {
         let timing = LeaseTiming { until, ..self.state.timing() };
+        let names = (Claim::read(self.claim.name().clone()), self.nonce);
+        let state = LeaseState::new(clock.clone(), timing);
         Arc::new(Self {
-            id: self.id,
-            claim: Claim::read(self.claim.name().clone()),
-            nonce: self.nonce,
-            token: self.token,
-            chain: self.chain,
-            state: LeaseState::new(clock.clone(), timing),
-            begun: now,
-            told: AtomicBool::new(false),
-            told_at_risk: AtomicBool::new(false),
-            renewed: AtomicBool::new(false),
             hold_at_most: self.hold_at_most,
             label: self.label.clone(),
-            holds: AtomicU32::new(1),
-            permit: Mutex::new(None),
+            ..Self::new(self.id, names, (self.chain, self.token), state, now)
         })
     }
 

@@ -1,7 +1,6 @@
 //! A hold that comes from another process.
 
-use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use quorumlock_protocol::{
@@ -75,22 +74,10 @@ fn guard(
     (asked, timing): (Instant, LeaseTiming),
 ) -> Guard {
     let (token, last) = ticket.tokens();
-    let lease = Arc::new(Lease {
-        id: next_id(),
-        claim,
-        nonce: ticket.nonce(),
-        token,
-        chain: HandoffChain::of_ticket(asked, timing.until, last),
-        state: LeaseState::new(inner.clock.clone(), timing),
-        begun: asked,
-        told: AtomicBool::new(false),
-        told_at_risk: AtomicBool::new(false),
-        renewed: AtomicBool::new(false),
-        hold_at_most: None,
-        label: None,
-        holds: AtomicU32::new(1),
-        permit: Mutex::new(None),
-    });
+    let tokens = (HandoffChain::of_ticket(asked, timing.until, last), token);
+    let state = LeaseState::new(inner.clock.clone(), timing);
+    let names = (claim, ticket.nonce());
+    let lease = Arc::new(Lease::new(next_id(), names, tokens, state, asked));
     inner.telemetry.hold_began(&lease.claim);
     inner.watchdog.watch(&lease, asked);
     Guard::new(inner.clone(), lease)
