@@ -46,7 +46,10 @@ impl<N: AdmissionRpc> MemberPass<'_, N> {
         let marks = self.calls.barriers(self.nodes, &helpers.copied().collect()).await;
         join_all(actions.iter().map(async |action| match self.act(action, &infos, &marks).await {
             Ok(true) => tracing::info!(?action, "admission: done"),
-            Ok(false) => tracing::debug!(?action, "admission: another client came first"),
+            Ok(false) => tracing::debug!(
+                ?action,
+                "admission: not done: another client came first, or the clocks differ"
+            ),
             Err(report) => tracing::debug!(?action, %report, "admission: not done"),
         }))
         .await;
