@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn nodes_change_what_a_bare_majority_is() {
         let text = PLAN
-            .replace("[times]\nlease_ms = 6000", "[servers]\nnodes = 3\n[times]\nlease_ms = 700");
+            .replace("[times]\nlease_ms = 12000", "[servers]\nnodes = 3\n[times]\nlease_ms = 700");
         let plan =
             |mode| OwnPlan::parse(&text).unwrap().plan(&mut Draw::new(None, mode, 1, 0, true));
         let strict = plan(Mode::QQ);
@@ -367,7 +367,7 @@ mod tests {
         let times = "lease_ms = 700\nmax_lease_ms = 800\nended_by_delay_ms = [100, 300]\n";
         let expected = |delay_ms: u64| {
             let times = format!("[times]\ntakeover_delay_ms = {delay_ms}\n{times}");
-            let own = OwnPlan::parse(&PLAN.replace("[times]\nlease_ms = 6000\n", &times)).unwrap();
+            let own = OwnPlan::parse(&PLAN.replace("[times]\nlease_ms = 12000\n", &times)).unwrap();
             let plan = own.plan(&mut Draw::new(None, Mode::S, 1, 0, true));
             let kept_ms = plan.locking.lease_ms as f64 + delay_ms as f64 / 0.99;
             assert!(plan.locking.max_lease_ms as f64 >= kept_ms, "{plan:?}");
