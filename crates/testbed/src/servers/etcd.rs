@@ -15,13 +15,14 @@ use super::faketime;
 use super::parent_death::ParentDeathGuard;
 use super::source::is_program;
 use super::{ControlError, StartError};
-use crate::port;
+use crate::port::{self, Reserved};
 
 /// A cluster of etcd on loopback ports. Its members keep their data in files, and etcd synchronises each
 /// write. All of them die when this value is dropped, or when our process ends in any way.
 #[derive(Debug)]
 pub struct Etcd {
     members: Vec<Member>,
+    _reserved: Vec<Reserved>,
 }
 
 /// An etcd program.
@@ -100,13 +101,9 @@ impl Etcd {
 
     fn start_once(program: &EtcdProgram, count: usize, dir: &Path) -> Result<Self, StartError> {
         let error = |source| StartError::Io { binary: program.binary.clone(), source };
-        let mut ports = Vec::new();
-        while ports.len() < 2 * count {
-            let port = port::free().map_err(error)?;
-            if !ports.contains(&port) {
-                ports.push(port);
-            }
-        }
+        let reserved = (0..2 * count).map(|_| port::reserve());
+        let reserved = reserved.collect::<io::Result<Vec<_>>>().map_err(error)?;
+        let ports: Vec<_> = reserved.iter().map(|reserved| reserved.port).collect();
         let name = |at: usize, peer: u16| format!("n{at}={}", url(peer));
         let all = ports.chunks(2).enumerate().map(|(at, ports)| name(at, ports[1]));
         let cluster = all.collect::<Vec<_>>().join(",");
@@ -125,7 +122,7 @@ impl Etcd {
         // A member is ready when the others are there.
         members.iter().try_for_each(Member::spawn)?;
         members.iter().try_for_each(Member::await_ready)?;
-        Ok(Self { members })
+        Ok(Self { members, _reserved: reserved })
     }
 
     /// Where a member listens to clients.

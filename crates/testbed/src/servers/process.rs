@@ -14,7 +14,7 @@ use super::parent_death::ParentDeathGuard;
 use super::resp::Target;
 use super::version::field;
 use super::{ServerOptions, StartError, Version, memory_dir, options};
-use crate::port;
+use crate::port::{self, Reserved};
 
 /// An idle machine needs 20 ms; a loaded one with a large append-only file needs seconds.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -33,6 +33,8 @@ pub(super) struct Process {
     pub(super) tls_port: Option<u16>,
     /// Where a member of a Redis Cluster listens to the others.
     pub(super) bus_port: Option<u16>,
+    /// The ports above.
+    reserved: Vec<Reserved>,
     /// `None` while the server is dead. Before `dir`, so that the server ends before its directory.
     guard: Mutex<Option<ParentDeathGuard>>,
     dir: TempDir,
@@ -55,24 +57,33 @@ impl Process {
             port: 0,
             tls_port: None,
             bus_port: None,
+            reserved: Vec::new(),
             guard: Mutex::new(None),
             dir,
         };
         let mut attempt = 1;
         loop {
-            process.port = port::free().map_err(io_error)?;
-            if process.options.tls.is_some() {
-                process.tls_port = Some(port::free().map_err(io_error)?);
-            }
-            if process.options.cluster {
-                process.bus_port = Some(port::free().map_err(io_error)?);
-            }
+            process.reserve_ports().map_err(io_error)?;
             match process.launch() {
                 Ok(version) => return Ok((process, version)),
                 Err(error) if attempt < PORT_ATTEMPTS && is_port_taken(&error) => attempt += 1,
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    fn reserve_ports(&mut self) -> io::Result<()> {
+        self.reserved.clear();
+        let mut port = || {
+            let reserved = port::reserve()?;
+            let port = reserved.port;
+            self.reserved.push(reserved);
+            io::Result::Ok(port)
+        };
+        self.port = port()?;
+        self.tls_port = self.options.tls.is_some().then(&mut port).transpose()?;
+        self.bus_port = self.options.cluster.then(&mut port).transpose()?;
+        Ok(())
     }
 
     pub(super) fn dir(&self) -> &Path {
