@@ -184,6 +184,16 @@ impl Testbed {
         nodes
     }
 
+    /// Waits until all nodes that answer have this key. A majority grants: the others may follow.
+    pub async fn awaits_key(&self, key: &str) {
+        for node in self.live().await {
+            eventually(&format!("{key} is at {node:?}"), async || {
+                node.exists(key).await.then_some(())
+            })
+            .await;
+        }
+    }
+
     /// Waits until no node that answers has this key.
     pub async fn awaits_no_key(&self, key: &str) {
         for node in self.live().await {

@@ -162,6 +162,7 @@ pub async fn a_handoff_inside_the_process_is_told(bed: &Testbed) {
 pub async fn a_loss_is_told_once_with_its_reason(bed: &Testbed) {
     let ((heard, locker), other) = (Heard::by(bed), bed.locker());
     let forced = within("free", locker.lock(NAME).lease(SHORT_LEASE)).await.expect("granted");
+    bed.awaits_key(NAME).await;
     assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     let taken = within("the loss", forced.lost()).await.why;
     assert!(is_taken_away(taken), "{taken}");
