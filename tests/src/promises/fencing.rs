@@ -26,7 +26,6 @@ pub async fn tokens_rise_whatever_ends_a_hold(bed: &Testbed) {
     for _ in 0..5 {
         let (locker, other) = (bed.locker(), bed.locker());
         let thrown_out = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
-        bed.awaits_key(NAME).await;
         assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
         let limit = std::time::Duration::from_millis(100);
         let expires = within("thrown out", other.lock(NAME).hold_at_most(limit)).await;

@@ -85,7 +85,6 @@ pub async fn a_prefix_is_a_part_of_every_name(bed: &Testbed) {
     let again = ours.lock("x").owner(&owner).await.expect("ours");
     assert_eq!(again.token(), guard.token());
     drop(again);
-    bed.awaits_key("app:x").await;
     assert!(ours.mutex("x").force_unlock().await.expect("an answer"));
     drop(guard);
     let next = within("free", plain.lock("app:x")).await.expect("free");
@@ -120,7 +119,6 @@ pub async fn a_cancellation_token_ends_with_the_hold(bed: &Testbed) {
     let guard = ours.lock(NAME).lease(SHORT_LEASE * 2).await.expect("free");
     let (token, watched) = (guard.cancellation_token(), guard.view().cancellation_token());
     assert!(!token.is_cancelled());
-    bed.awaits_key(NAME).await;
     assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     within("the loss", token.cancelled()).await;
     assert!(watched.is_cancelled() && !guard.is_valid());
@@ -146,7 +144,6 @@ pub async fn a_watch_resolves_with_the_loss(bed: &Testbed) {
     let view = guard.view();
     let waiting = tokio::spawn(view.clone().into_future());
     assert!(view.is_valid());
-    bed.awaits_key(NAME).await;
     assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     let lost = within("the loss", waiting).await.expect("no panic");
     assert_eq!(lost.name.as_str(), NAME);

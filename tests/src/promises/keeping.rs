@@ -142,7 +142,6 @@ pub async fn a_lost_hold_is_kept_no_longer(bed: &Testbed) {
     let forever = Duration::from_secs(3_600);
     let guard = ours.lock(NAME).lease(RENEWED_LEASE).hold_at_least(forever).await.expect("free");
     let unlocked = tokio::spawn(guard.unlock());
-    bed.awaits_key(NAME).await;
     assert!(other.mutex(NAME).force_unlock().await.expect("an answer"), "it was held");
     let told = within("its loss", unlocked).await.expect("no panic");
     assert!(matches!(told, Err(Error::Lost(_))), "{told:?}");

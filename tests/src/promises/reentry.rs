@@ -141,7 +141,6 @@ pub async fn an_owner_never_waits_for_its_own_names(bed: &Testbed) {
 pub async fn an_owner_whose_lock_was_lost_is_told_so_and_enters_no_new_one(bed: &Testbed) {
     let (locker, other, owner) = (bed.locker(), bed.locker(), Owner::new());
     let outer = locker.lock(NAME).lease(SHORT_LEASE).owner(&owner).await.expect("free");
-    bed.awaits_key(NAME).await;
     assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     within("the loss", outer.lost()).await;
 

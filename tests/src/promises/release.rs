@@ -46,7 +46,6 @@ pub async fn a_watch_of_a_released_lock_tells_nobody_to_stop(bed: &Testbed) {
 
     let guard = locker.lock(NAME).lease(SHORT_LEASE).hold_at_most(SHORT_LEASE).await.expect("free");
     assert_eq!(guard.loss_ahead(), LossReason::HoldLimit);
-    bed.awaits_key(NAME).await;
     assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     let text = within("the loss", guard.lost()).await.to_string();
     assert!(text.contains("stop the work"), "{text}");
@@ -79,7 +78,6 @@ pub async fn a_guard_dropped_with_its_locker_is_released(bed: &Testbed) {
 pub async fn a_forced_unlock_frees_and_its_holder_learns_of_it(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let guard = ours.lock(NAME).lease(SHORT_LEASE * 2).await.expect("free");
-    bed.awaits_key(NAME).await;
     assert!(other.mutex(NAME).force_unlock().await.expect("an answer"), "it was held");
     let next = within("the freed lock", other.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     assert!(next.token() > guard.token());
@@ -101,7 +99,6 @@ pub async fn a_forced_unlock_frees_the_holders_own_process_when_it_gives_back(be
     let locker = bed.locker();
     let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
     let token = guard.token();
-    bed.awaits_key(NAME).await;
     assert!(locker.mutex(NAME).force_unlock().await.expect("an answer"), "it was held");
     let answer = guard.unlock().await;
     assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");

@@ -50,7 +50,6 @@ pub async fn a_lost_lock_is_not_renewed(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let guard = ours.lock(NAME).lease(LONG_LEASE).await.expect("free");
     assert!(guard.is_valid());
-    bed.awaits_key(NAME).await;
     assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     let next = within("the freed lock", other.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     let refused = within("an answer", guard.renew()).await.expect_err("lost");
