@@ -58,6 +58,7 @@ macro_rules! all_promises {
             keeping::a_lost_hold_is_kept_no_longer,
             keeping::a_long_hold_is_renewed_up_to_its_limit,
             labels::a_hold_has_a_label_of_its_own,
+            labels::a_hold_of_each_kind_has_a_label_of_its_own,
             labels::a_holder_has_the_label_of_its_locker,
             labels::a_lost_label_is_written_again,
             labels::nonces_of_one_locker_end_alike,

@@ -183,6 +183,9 @@ async fn every_kind_of_lock_is_there() {
     let _job = within("free", ours.lock("job").label("job 7")).await.expect("granted");
     let holder = theirs.mutex("job").holder().await.expect("an answer").expect("held");
     assert_eq!(holder.label.as_deref(), Some("job 7"));
+    let _other = within("free", ours.lock("other").label("")).await.expect("granted");
+    let holder = theirs.mutex("other").holder().await.expect("an answer").expect("held");
+    assert!(holder.label.is_some_and(|label| !label.is_empty()), "the locker's");
 }
 
 #[test]

@@ -149,6 +149,42 @@ pub async fn a_hold_has_a_label_of_its_own(bed: &Testbed) {
     drop(two);
 }
 
+/// A label of its own for a hold of each kind. A writer that reads on keeps it.
+pub async fn a_hold_of_each_kind_has_a_label_of_its_own(bed: &Testbed) {
+    let (ours, asks) = (labelled(bed, "ours"), bed.locker());
+    let set = ours.lock(["{s}1", "{s}2"]).lease(LONG_LEASE).label("a set");
+    let set = within("free", set).await.expect("granted");
+    is_told(&asks, "{s}1", "a set").await;
+    is_told(&asks, "{s}2", "a set").await;
+    let semaphore = ours.semaphore("p", 2);
+    let permit = semaphore.acquire().lease(LONG_LEASE).label("a permit");
+    let permit = within("free", permit).await.expect("granted");
+    eventually("a permit", async || {
+        let holders = asks.semaphore("p", 2).holders().await.expect("an answer");
+        let holder = holders[usize::from(permit.slot())].as_ref().expect("held");
+        (holder.label.as_deref() == Some("a permit")).then_some(())
+    })
+    .await;
+    let reads_or_writes = async |expected: &str| {
+        eventually(expected, async || {
+            let holder = asks.rw_lock("rw").holder().await.expect("an answer").expect("held");
+            (holder.label.as_deref() == Some(expected)).then_some(())
+        })
+        .await;
+    };
+    let rw_lock = ours.rw_lock("rw");
+    let reader = rw_lock.read().lease(LONG_LEASE).label("a reader");
+    let reader = within("free", reader).await.expect("granted");
+    reads_or_writes("a reader").await;
+    reader.unlock().await.expect("held");
+    let writer = rw_lock.write().lease(LONG_LEASE).label("a writer");
+    let writer = within("free", writer).await.expect("granted");
+    reads_or_writes("a writer").await;
+    let reader = writer.downgrade().await.expect("held");
+    reads_or_writes("a writer").await;
+    drop((set, permit, reader));
+}
+
 /// A lease that passes from task to task would keep the label that the nodes have.
 pub async fn the_next_task_has_its_own_label(bed: &Testbed) {
     let (ours, asks) = (labelled(bed, "ours"), bed.locker());

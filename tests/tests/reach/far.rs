@@ -7,9 +7,9 @@ use std::time::Duration;
 use quorumlock::{Admission, Builder, Error, LossReason, Servers};
 use quorumlock_testbed::proxy::Proxy;
 use quorumlock_testbed::servers::{self, ServerOptions};
+use quorumlock_tests::{Plain, eventually, within};
 
 use crate::{certificates, with_tls, works};
-use quorumlock_tests::{Plain, eventually, within};
 
 const ONE_WAY: Duration = Duration::from_millis(200);
 

@@ -109,14 +109,14 @@ macro_rules! options {
 
             /// What this hold is for, for people who ask who holds the lock
             /// ([`Holder::label`](quorumlock_protocol::Holder::label)), such as the number of a job. At
-            /// most 128 bytes, without control characters and without secrets. Default: the locker's
-            /// label.
+            /// most 128 bytes, without control characters and without secrets. `""`, the
+            /// default: the locker's label.
             ///
-            /// The servers keep it with the lease, and forget it with the release. A re-entry keeps the
-            /// label of the outer hold, and [`Guard::into_ticket`] takes none along. No release hands
+            /// The servers keep it with the lease, and forget it with the release, or when twice the lease
+            /// is over. A re-entry keeps the label of the outer hold, and [`Guard::into_ticket`] takes none along. No release hands
             /// the lock over to a call with a label: after the release the call asks for it.
             pub fn label(mut self, label: &str) -> Self {
-                self.options.label = Some(label.into());
+                self.options.label = (!label.is_empty()).then(|| label.into());
                 self
             }
         }
