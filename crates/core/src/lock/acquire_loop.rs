@@ -298,6 +298,7 @@ impl<'a> AcquireLoop<'a> {
             lease: spec.ttl(),
             until: grant.until,
             hold_until: spec.hold_at_most.map(|limit| asked + limit),
+            partial: grant.partial,
         };
         let tokens = HandoffChain::begin(asked, grant);
         let state = LeaseState::new(inner.clock.clone(), timing);

@@ -342,8 +342,8 @@ enum Does {
 
 /// Every combination of what up to five nodes do (grant below and at their mark, deny, die, have
 /// stale scripts, not answer), in every rotation of the order of answers, with raises answered yes,
-/// gone, stale, never, or by a mark that other clients have moved, and any number of lost marks to
-/// survive: the invariants hold in each.
+/// gone, stale, never, or by a mark that other clients have moved, any number of lost marks to
+/// survive, the home node, all nodes or a majority asked first: the invariants hold in each.
 #[test]
 fn enumerated_completely_for_up_to_five_nodes() {
     let acts =
@@ -358,18 +358,22 @@ fn enumerated_completely_for_up_to_five_nodes() {
                 for raise in Raised::ALL {
                     for losses in (0..nodes.len()).step_by(2) {
                         for home in [None, Some((first, true)), Some((first, false))] {
-                            outcomes.insert(Case::new(&nodes, raise, losses, home).run(first));
-                            cases += 1;
+                            for order in [None, Some(first)] {
+                                let case = Case::new(&nodes, (raise, losses), home, order);
+                                outcomes.insert(case.run(first));
+                                cases += 1;
+                            }
                         }
                     }
                 }
             }
         }
     }
-    assert_eq!(cases, 15 * (6 + 2 * 36 + 3 * 2 * 216 + 4 * 2 * 1_296 + 5 * 3 * 7_776));
+    assert_eq!(cases, 30 * (6 + 2 * 36 + 3 * 2 * 216 + 4 * 2 * 1_296 + 5 * 3 * 7_776));
     // The generator reaches every kind of ending.
     for seen in [
         "won in one round",
+        "won by a majority alone",
         "won by a raise",
         "busy",
         "busy elsewhere",
@@ -404,6 +408,8 @@ struct Case<'a> {
     losses: usize,
     home: Option<(usize, bool)>,
     round: Round,
+    /// How many nodes must accept.
+    needed: usize,
     marks: Vec<u64>,
     /// The token that each node accepted last.
     accepted: Vec<Option<FencingToken>>,
@@ -412,45 +418,63 @@ struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    fn new(nodes: &'a [Does], raise: Raised, losses: usize, home: Option<(usize, bool)>) -> Self {
+    fn new(
+        nodes: &'a [Does],
+        (raise, losses): (Raised, usize),
+        home: Option<(usize, bool)>,
+        order: Option<usize>,
+    ) -> Self {
+        let n = nodes.len();
         let round = match home {
-            Some((home, true)) => Round::home_first(nodes.len(), losses, FIRST, home),
-            Some((home, false)) => Round::with_home(nodes.len(), losses, FIRST, home),
-            None => Round::new(nodes.len(), losses, FIRST),
+            Some((home, true)) => Round::home_first(n, losses, FIRST, home),
+            Some((home, false)) => Round::with_home(n, losses, FIRST, home),
+            None => Round::new(n, losses, FIRST),
         };
+        let round = match order {
+            Some(first) => round.majority_first((0..n).map(|i| (first + i) % n).collect()),
+            None => round,
+        };
+        let needed = quorum_of(n).max((n + losses + 1).div_ceil(2)).min(n);
         let mark = |does: &Does| if let Does::Grants(mark) = does { *mark } else { 0 };
         let marks = nodes.iter().map(mark).collect();
-        let (accepted, gone) = (vec![None; nodes.len()], BTreeSet::new());
-        Self { nodes, raise, losses, home, round, marks, accepted, gone, proposals: 0 }
+        let (accepted, gone) = (vec![None; n], BTreeSet::new());
+        Self { nodes, raise, losses, home, round, needed, marks, accepted, gone, proposals: 0 }
     }
 
-    /// Runs the round; the nodes answer in order, beginning with `first`.
+    /// Runs the round; the nodes that are asked answer in order, beginning with `first`.
     fn run(mut self, first: usize) -> &'static str {
-        let mut step = Step::Wait;
-        for i in 0..self.nodes.len() {
-            let node = (first + i) % self.nodes.len();
-            if step != Step::Wait {
-                break;
-            }
-            step = self.answers(node);
-            if step == Step::FanOut {
-                assert_eq!(self.round.asked(), [node]);
-                assert_eq!(self.round.fan_out().len(), self.nodes.len() - 1);
-                // With one node there is no other node to ask.
-                step = match self.nodes.len() {
-                    1 => self.round.close(now()),
-                    _ => Step::Wait,
-                };
-            }
+        let n = self.nodes.len();
+        let (mut step, mut heard) = (Step::Wait, BTreeSet::new());
+        while step == Step::Wait {
+            let mut order = (0..n).map(|i| (first + i) % n);
+            let asked = |node: &usize| self.round.has_asked(*node) && !heard.contains(node);
+            step = match order.find(asked) {
+                Some(node) => {
+                    heard.insert(node);
+                    self.answers(node)
+                }
+                // Those that were asked are late.
+                None if self.round.has_unasked() => Step::AskMore,
+                None => self.round.close(now()),
+            };
             step = self.follow(step);
-        }
-        if step == Step::Wait {
-            step = self.round.close(now());
         }
         match step {
             Step::Won(grant) => self.check_grant(grant),
             Step::Failed => self.check_failure(),
             other => panic!("undecided at the end: {:?} {other:?}", self.nodes),
+        }
+    }
+
+    fn ask_more(&mut self) -> Step {
+        let (before, home_first) = (self.round.asked().len(), self.round.asks_home_first());
+        let asked = self.round.ask_more().len();
+        assert!(!home_first || before == 1);
+        assert!(home_first || before >= self.needed && !self.round.has_unasked());
+        match asked {
+            // With one node there is no other node to ask.
+            0 => self.round.close(now()),
+            _ => Step::Wait,
         }
     }
 
@@ -466,10 +490,7 @@ impl<'a> Case<'a> {
                 let report = NodeReport::new("n", NodeProblem::Reverified);
                 Answer::No(Denial::Stale(report))
             }
-            Does::Hangs => {
-                self.round.fan_out();
-                return Step::Wait;
-            }
+            Does::Hangs => return Step::Wait,
         };
         self.round.on_answer(node, answer, now())
     }
@@ -497,6 +518,7 @@ impl<'a> Case<'a> {
                     self.round.propose(FencingToken::new(mark.get() + 32), now())
                 }
                 Step::Raise(token, wanted) => self.ask_to_accept(token, wanted),
+                Step::AskMore => self.ask_more(),
                 other => return other,
             };
         }
@@ -548,7 +570,14 @@ impl<'a> Case<'a> {
         assert!(2 * accepted - n > self.losses, "{:?} {:?}", self.nodes, self.raise);
         assert_eq!(grant.until, now() + LEASE);
         assert_eq!(grant.token == FIRST, self.proposals == 0);
-        if self.proposals == 0 { "won in one round" } else { "won by a raise" }
+        assert_eq!(grant.partial, self.round.has_unasked());
+        // Nobody is asked in vain.
+        assert!(!grant.partial || accepted == self.needed, "{:?}", self.nodes);
+        match (self.proposals, grant.partial) {
+            (0, true) => "won by a majority alone",
+            (0, false) => "won in one round",
+            _ => "won by a raise",
+        }
     }
 
     fn check_failure(&self) -> &'static str {
@@ -560,6 +589,12 @@ impl<'a> Case<'a> {
             assert!(!asked || !held || self.round.may_hold(node), "{nodes:?} leaks {node}");
             assert!(!asked || !hangs || self.round.may_hold(node));
         }
+        // A node that was not asked is not busy (PROTOCOL.md MAJ2).
+        let busy = (0..nodes.len())
+            .filter(|node| self.round.has_asked(*node) && nodes[*node] == Does::Denies)
+            .count();
+        let barred = self.round.asks_home_first() || busy > nodes.len() - self.needed;
+        assert!(!self.round.has_unasked() || barred, "{nodes:?}");
         match failure(&self.round) {
             Ok(Acquired::Split(_)) => {
                 assert!(self.home.is_none_or(|(home, _)| nodes[home] != Does::Denies));

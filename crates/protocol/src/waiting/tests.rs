@@ -26,7 +26,8 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn granted(now: Instant) -> Event {
-    let grant = Grant { until: now + LEASE, token: FencingToken::NONE, counted: false };
+    let grant =
+        Grant { until: now + LEASE, token: FencingToken::NONE, counted: false, partial: false };
     Event::Granted(Granted { asked: now, nonce: Nonce::from_u128(1), grant })
 }
 
