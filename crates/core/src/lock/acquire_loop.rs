@@ -55,6 +55,7 @@ impl<'a> AcquireLoop<'a> {
             // Each attempt renews the offer, which must not get too old.
             lease: handoff_offer(inner, spec).map_or(spec.lease, |(offer, _)| offer.ttl),
             set: !spec.claim.is_one(),
+            writes: spec.claim.is_read_write() && !spec.claim.reads(),
             nodes: inner.lessor.nodes(),
             queues: inner.lessor.wait_queue().is_some(),
             polls: inner.settings.polls,

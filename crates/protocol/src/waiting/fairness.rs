@@ -138,6 +138,7 @@ fn options(nodes: usize, queues: bool) -> WaitOptions {
         queues,
         polls: true,
         set: false,
+        writes: false,
     }
 }
 

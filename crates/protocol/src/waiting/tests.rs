@@ -18,7 +18,9 @@ const LOCK: WaitOptions = WaitOptions {
     queues: true,
     polls: true,
     set: false,
+    writes: false,
 };
+const WRITE: WaitOptions = WaitOptions { writes: true, ..LOCK };
 const TRY_LOCK: WaitOptions = WaitOptions { once: true, fail_fast: true, ..LOCK };
 
 fn ms(ms: u64) -> Duration {
@@ -284,6 +286,31 @@ fn a_waiter_queues_at_all_nodes_once_the_home_node_gives_no_answer() {
     }
     caller.asks(Event::Timer);
     assert!(caller.listens(split()) <= 2 * TUNING.min_split_backoff + ms(1));
+}
+
+/// PROTOCOL.md RW3: readers come and go, so the lock changes hands all the time.
+#[test]
+fn a_writer_that_waits_is_queued_at_all_nodes_and_asks_all() {
+    let at = |place| Event::Refused {
+        remaining: Some(Duration::from_secs(20)),
+        by: RefusedBy::HomeNode,
+        place,
+    };
+    for (options, everywhere) in [(WRITE, true), (LOCK, false)] {
+        let mut caller = Caller::asking(options);
+        for _ in 0..3 {
+            let slept = caller.listens(at(Some(1)));
+            let approach = caller.polls(slept + Duration::from_secs(1));
+            let asked = (approach.enqueue_on_all, approach.home_first);
+            assert_eq!(asked, (everywhere, !everywhere));
+        }
+        caller.listens(at(Some(3)));
+        let behind = caller.asks(Event::Timer);
+        assert_eq!((behind.enqueue_on_all, behind.home_first), (false, true), "the first ones do");
+    }
+    let mut caller = Caller::asking(WaitOptions { nodes: 1, ..WRITE });
+    caller.listens(at(Some(1)));
+    assert!(!caller.asks(Event::Timer).enqueue_on_all, "one node");
 }
 
 /// Two waiters that yield to each other at different nodes leave the lock free.
