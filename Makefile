@@ -1,4 +1,4 @@
-.PHONY: help demo test test-all quick api tables test-redis test-scripts test-interop test-report check fix sim histories model bench
+.PHONY: help demo test test-all quick api tables test-redis test-scripts test-interop test-python test-report check fix sim histories model bench bench-python
 
 # Most tests wait for servers and leases: more of them than cores run side by side.
 export RUST_TEST_THREADS ?= 12
@@ -13,11 +13,13 @@ help:
 	@echo "make test-redis  a part of the tests on real servers, on Debian's Redis 7 instead of Valkey"
 	@echo "make test-scripts a part of the tests on real servers, with locks taken by script alone"
 	@echo "make test-interop locks shared with Java, Go, Node and Python clients, which are fetched if need be"
+	@echo "make test-python the package for Python: pytest on real servers, its types (ARGS=... for pytest)"
 	@echo "make test-report the lab's report in a real browser, which is fetched if need be (100 MB)"
 	@echo "make sim     20,000 seeds of the simulation (SEEDS=n, and FRESH=n drawn anew), or one with its trace (SEED=n)"
 	@echo "make histories  what holders believed in 1,000 fresh seeds, judged by a linearizability checker that is not ours (HISTORIES=n)"
 	@echo "make model   the full search of the models"
 	@echo "make bench   beside other lock crates and languages, into docs/BENCHMARKS.md: 50 minutes (ONLY=P1,P5; QUICK=1)"
+	@echo "make bench-python  beside lock clients for Python, into docs/PYTHON.md (ARGS='--rounds 1 --seconds 0.3')"
 	@echo "make check   format, lints, documentation, licences"
 	@echo "make fix     format, and apply what the lints suggest"
 
@@ -110,6 +112,13 @@ test-interop: .cargo-is-there
 		QUORUMLOCK_INTEROP=$$interop cargo test --workspace --all-features --test interop; \
 	fi
 
+# Where pip cannot fetch there is nothing to test with.
+test-python: .cargo-is-there
+	scripts/get-server
+	# Where `make test` has built the command, nothing is built anew with other features.
+	[ -x target/debug/quorumlock ] || cargo build --package quorumlock-cli
+	scripts/test-python $(ARGS)
+
 test-report: .cargo-is-there
 	browser=$$(scripts/get-browser) && \
 		QUORUMLOCK_REQUIRE_BROWSER=1 QUORUMLOCK_BROWSER_BIN=$$browser \
@@ -133,6 +142,12 @@ bench: .cargo-is-there
 		QUORUMLOCK_INTEROP=$$interop cargo run --release --package quorumlock-benches --bin side-by-side -- \
 		--server $$redis --server $${XDG_CACHE_HOME:-$$HOME/.cache}/quorumlock/valkey-server \
 		--out $(if $(QUICK),target/bench,docs) $(ARGS)
+
+bench-python: .cargo-is-there
+	scripts/get-server
+	cargo build --release --locked --manifest-path crates/python/Cargo.toml --example pairs
+	venv=$$(scripts/get-python --release) && $$venv/bin/python crates/python/benches/pairs.py \
+		--rust crates/python/target/release/examples/pairs --page docs/PYTHON.md $(ARGS)
 
 check: .cargo-is-there
 	cargo fmt --all --check
