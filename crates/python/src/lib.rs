@@ -29,6 +29,7 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bridge::Bridge>()?;
     module.add_class::<hold::Hold>()?;
+    module.add_class::<servers::ListedLock>()?;
     module.add_class::<locker::Locker>()?;
     module.add_class::<op::Op>()?;
     module.add_class::<request::Owner>()?;

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ._values import Holder, NodeReport
 
 
-class LossReason(str, enum.Enum):
+class LossReason(enum.Enum):
     """Why a lock is no longer held."""
 
     WINDOW_SHUT = "window_shut"

@@ -4,6 +4,23 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union, 
 from ._errors import Lost
 from ._values import Stats
 
+__all__ = [
+    "Bridge",
+    "Hold",
+    "ListedLock",
+    "Locker",
+    "Op",
+    "Owner",
+    "Servers",
+    "Stream",
+    "MemoryServer",
+    "release_all",
+    "option_kinds",
+    "__version__",
+    "FENCED_GET",
+    "FENCED_SET",
+]
+
 FENCED_GET: str
 FENCED_SET: str
 __version__: str
