@@ -130,12 +130,18 @@ def python(source: str, *args: str, stdin: bool = False) -> subprocess.Popen[str
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=_end_with_parent,
+        start_new_session=True,
     )
 
 
 def output(process: subprocess.Popen[str], seconds: float = 30) -> str:
     """What a program prints. It must end by itself, without an error."""
-    out, error = process.communicate(timeout=seconds)
+    try:
+        out, error = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        # Also what it has forked.
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
     assert process.returncode == 0, f"{process.returncode}: {out}{error}"
     return out.strip()
 
