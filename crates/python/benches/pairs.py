@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import uuid
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Awaitable, Callable, Dict, List, Optional, Tuple
 
@@ -115,8 +116,34 @@ def fresh() -> str:
     return f"bench/{uuid.uuid4().hex}"
 
 
+def alone(pair: Pair, seconds: float) -> float:
+    """Pairs a second of one thread: by the median of its times, which other programs move little."""
+    times = []
+    begin = end = time.perf_counter()
+    while end < begin + seconds:
+        before = time.perf_counter()
+        pair(fresh())
+        end = time.perf_counter()
+        times.append(end - before)
+    return 1 / statistics.median(times)
+
+
+async def alone_in_a_loop(pair: APair, seconds: float) -> float:
+    """As `alone`, of one task."""
+    times = []
+    begin = end = time.perf_counter()
+    while end < begin + seconds:
+        before = time.perf_counter()
+        await pair(fresh())
+        end = time.perf_counter()
+        times.append(end - before)
+    return 1 / statistics.median(times)
+
+
 def in_threads(pair: Pair, workers: int, seconds: float) -> float:
     """Pairs a second."""
+    if workers == 1:
+        return alone(pair, seconds)
     counts = [0] * workers
     until = 0.0
     ready = threading.Barrier(workers + 1)
@@ -142,6 +169,8 @@ def in_threads(pair: Pair, workers: int, seconds: float) -> float:
 
 async def in_tasks(pair: APair, workers: int, seconds: float) -> float:
     """Pairs a second."""
+    if workers == 1:
+        return await alone_in_a_loop(pair, seconds)
     counts = [0] * workers
 
     async def warm() -> None:
@@ -259,7 +288,7 @@ def remarks(
                 f"- A pair on {servers}, one thread: {python:.0f} us in Python, {of_pair:.0f} us in "
                 f"Rust (`quorumlock::blocking`). Python costs {python - of_pair:.0f} us."
             )
-    versions = f"redis-py {redis.__version__}, pottery {pottery.__version__}"
+    versions = f"redis-py {redis.__version__}, pottery {version('pottery')}"
     lines.append(
         f"- {platform.python_implementation()} {platform.python_version()}, {versions}; "
         f"{os.cpu_count()} processors, which clients and servers share; {arguments.rounds} rounds "
