@@ -115,7 +115,7 @@ test-interop: .cargo-is-there
 # Where pip cannot fetch there is nothing to test with.
 test-python: .cargo-is-there
 	scripts/get-server
-	# Where `make test` has built the command, nothing is built anew with other features.
+	@# Where `make test` has built the command, nothing is built anew with other features.
 	[ -x target/debug/quorumlock ] || cargo build --package quorumlock-cli
 	scripts/test-python $(ARGS)
 

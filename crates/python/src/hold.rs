@@ -148,7 +148,8 @@ impl Hold {
     }
 
     /// Leaves the lock held for another process. Of a lock only.
-    fn into_ticket(&self, py: Python<'_>) -> PyResult<String> {
+    #[pyo3(name = "into_ticket")]
+    fn leave(&self, py: Python<'_>) -> PyResult<String> {
         let ticket = match self.cell().take() {
             Some(AnyGuard::Lock(guard)) => py.detach(|| guard.into_ticket()),
             other => {

@@ -152,7 +152,7 @@ def test_a_cancelled_release_is_a_release(
 def test_a_timeout_round_a_request(locker: ql.Locker, other: ql.Locker, name: str) -> None:
     async def scenario() -> None:
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(locker.lock(name)._granted(), 0.05)
+            await asyncio.wait_for(locker.lock(name), 0.05)
         assert locker.stats().waiting == 0 or eventually(lambda: locker.stats().waiting == 0)
 
     with other.lock(name):
