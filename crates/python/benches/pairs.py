@@ -260,6 +260,7 @@ def main() -> None:
     parser.add_argument("--rust", help="the program of examples/pairs.rs")
     parser.add_argument("--page", type=Path, help="the page whose table is written anew")
     arguments = parser.parse_args()
+    arguments.load = os.getloadavg()[0]
     servers = [Server() for _ in range(5)]
     try:
         cells = measure(arguments.rounds, arguments.seconds, servers)
@@ -292,7 +293,7 @@ def remarks(
     lines.append(
         f"- {platform.python_implementation()} {platform.python_version()}, {versions}; "
         f"{os.cpu_count()} processors, which clients and servers share; {arguments.rounds} rounds "
-        f"of {arguments.seconds:g} s."
+        f"of {arguments.seconds:g} s. Load before: {arguments.load:.1f}; other programs take from all."
     )
     return lines
 
