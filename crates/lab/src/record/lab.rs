@@ -9,6 +9,9 @@ pub struct Lab {
     pub schema: u32,
     /// The command line as typed.
     pub command_line: Vec<String>,
+    /// The command lines that added runs later.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<Vec<String>>,
     /// Determines every random number of the runs.
     pub seed: u64,
     /// A signal ended the lab before all runs were done.
@@ -23,8 +26,15 @@ impl Lab {
     /// An invocation that has no runs yet.
     #[must_use]
     pub fn new(seed: u64, command_line: Vec<String>, environment: Environment) -> Self {
-        let (interrupted, runs) = (false, Vec::new());
-        Self { schema: super::SCHEMA, command_line, seed, interrupted, environment, runs }
+        Self {
+            schema: super::SCHEMA,
+            command_line,
+            resumed: Vec::new(),
+            seed,
+            interrupted: false,
+            environment,
+            runs: Vec::new(),
+        }
     }
 
     /// Adds a run. The first one that knows its servers says which they are.
@@ -46,6 +56,9 @@ pub struct Environment {
     pub commit: Option<String>,
     /// Whether the tree that was built differed from the commit.
     pub dirty: Option<bool>,
+    /// If it differed: the hash of all differences, new files included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
     /// `release` or `debug`.
     pub build: String,
     /// The compiler, if known.
@@ -64,4 +77,19 @@ pub struct Environment {
     pub server: String,
     /// The kernel's clock source.
     pub clocksource: Option<String>,
+}
+
+impl Environment {
+    /// The program, in words: its version, its commit, what differs from the commit, its build.
+    #[must_use]
+    pub fn program(&self) -> String {
+        let Self { quorumlock, commit, dirty, diff, build, .. } = self;
+        let commit = commit.as_ref().map(|commit| format!(", commit {commit}"));
+        let changes = match (dirty, diff) {
+            (Some(true), Some(diff)) => format!(" with changes {diff}"),
+            (Some(true), None) => " with changes".to_owned(),
+            _ => String::new(),
+        };
+        format!("quorumlock {quorumlock}{}{changes}, {build} build", commit.unwrap_or_default())
+    }
 }

@@ -8,6 +8,7 @@ mod own;
 mod progress;
 mod replay;
 mod report;
+mod resume;
 mod run;
 mod table;
 

@@ -6,9 +6,10 @@ use quorumlock_lab::runner::{Driver, Trial};
 use quorumlock_lab::scenario::find;
 
 use crate::interrupt::Interrupt;
+use crate::output::require_fresh;
 use crate::own;
 use crate::report::{beside, read};
-use crate::run::{Shown, carry_out, default_dir};
+use crate::run::{Shown, carry_out, default_dir, new_lab};
 
 /// Repeat the runs of an earlier invocation: the same scenarios, modes and seeds.
 ///
@@ -47,11 +48,12 @@ pub(crate) async fn replay(args: Args) -> Outcome {
     let out = args.out.unwrap_or_else(|| default_dir(before.seed));
     own::keep(&own::all_kept(&args.dir), &out)?;
     let interrupt = Interrupt::listen();
-    let after = carry_out(&trials, before.seed, args.jobs, &out, &interrupt).await?;
+    let after = carry_out(&trials, new_lab(before.seed), args.jobs, &out, &interrupt).await?;
     beside(&out)?;
     print(args.json, &Shown { lab: &after, out: &out })?;
     if after.interrupted {
         return Ok(interrupt.code());
+    require_fresh(&out, false)?;
     }
     let mut agree = true;
     for (before, after) in before.runs.iter().zip(&after.runs) {

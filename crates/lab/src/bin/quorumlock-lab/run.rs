@@ -14,10 +14,11 @@ use quorumlock_testbed::servers::StartError;
 use serde::Serialize;
 
 use crate::interrupt::Interrupt;
-use crate::output::cannot_write;
+use crate::output::{cannot_write, require_fresh};
 use crate::own;
 use crate::progress::Bar;
 use crate::report::beside;
+use crate::resume;
 use crate::table::{self, cells};
 
 /// Carry out scenarios and judge them.
@@ -79,13 +80,21 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Outcome {
+    /// Add to DIR the runs that are missing there: the same command again, after an interrupt. The
+    /// seed is that of the runs in DIR.
+    #[arg(long, requires = "out")]
+    resume: bool,
+
     let scenarios = chosen(&args)?;
-    let seed = args.seed.unwrap_or_else(|| rand::random_range(0..1_000_000));
-    let trials = trials(&args, &scenarios, seed)?;
+    let resumed = args.out.as_ref().filter(|_| args.resume);
+    let before = resumed.map(|dir| resume::read(dir, args.seed)).transpose()?;
+    let known = before.as_ref().map(|before| before.seed);
+    let seed = known.or(args.seed).unwrap_or_else(|| rand::random_range(0..1_000_000));
+    let mut trials = trials(&args, &scenarios, seed)?;
     let out = args.out.clone().unwrap_or_else(|| default_dir(seed));
     own::keep(&args.plan, &out)?;
     let interrupt = Interrupt::listen();
-    let lab = carry_out(&trials, seed, args.jobs, &out, &interrupt).await?;
+    let lab = carry_out(&trials, lab, args.jobs, &out, &interrupt).await?;
     beside(&out)?;
     print(args.json, &Shown { lab: &lab, out: &out })?;
     if lab.interrupted {
@@ -93,6 +102,13 @@ pub(crate) async fn run(args: Args) -> Outcome {
     }
     Ok(u8::from(!cells(&lab.runs).iter().all(table::Cell::as_expected)))
 }
+    let lab = match before {
+        Some(before) => resume::missing(before, &mut trials),
+        None => {
+            require_fresh(&out, true)?;
+            new_lab(seed)
+        }
+    };
 
 fn chosen(args: &Args) -> Result<Vec<&'static Scenario>, Failure> {
     let valid = || all().iter().map(|scenario| scenario.id).collect::<Vec<_>>().join(", ");
@@ -164,15 +180,13 @@ fn delay_ms(text: &str) -> Result<u64, String> {
 
 pub(crate) async fn carry_out(
     trials: &[(Trial, Driver)],
-    seed: u64,
+    mut lab: Lab,
     jobs: u8,
     out: &Path,
     interrupt: &Interrupt,
 ) -> Result<Lab, Failure> {
     create_dir(&out.join("runs"), out)?;
     let program = worker_program()?;
-    let environment = environment::gather(env!("CARGO_PKG_VERSION"));
-    let mut lab = Lab::new(seed, std::env::args().collect(), environment);
     let bar = Bar::new(trials.len());
     let carried_out = trials.iter().map(async |(trial, driver): &(Trial, Driver)| {
         carry_out_trial(trial, *driver, &program, out, interrupt, &bar).await
@@ -187,10 +201,15 @@ pub(crate) async fn carry_out(
                 bar.ended(&line(&run));
                 lab.add(run);
                 // Written after each run, so that an interrupted lab leaves valid results.
-                let written = record::write(&out.join("lab.json"), &lab);
-                written.map_err(|error| cannot_write(out, &error))?;
+                written(&lab)?;
             }
             Err(why) => left_out = why,
+/// The record of this invocation, without runs.
+pub(crate) fn new_lab(seed: u64) -> Lab {
+    Lab::new(seed, std::env::args().collect(), environment::gather(env!("CARGO_PKG_VERSION")))
+}
+
+/// Carries out the trials and adds them to the record `lab`.
         }
     }
     bar.clear();
@@ -199,6 +218,10 @@ pub(crate) async fn carry_out(
     }
     for run in lab.runs.iter().filter(|run| !run.as_expected) {
         say(format_args!("{}: {}", run.run, run.why.as_deref().unwrap_or_default()));
+    let written = |lab: &Lab| {
+        record::write(&out.join("lab.json"), lab).map_err(|error| cannot_write(out, &error))
+    };
+    written(&lab)?;
     }
     Ok(lab)
 }

@@ -63,16 +63,10 @@ fn invocation(lab: &Lab) -> String {
     let known = |name: &str, value: &Option<String>| {
         value.as_ref().map_or_else(String::new, |value| format!(", {name}{value}"))
     };
-    let dirty = match environment.dirty {
-        Some(true) => " with changes",
-        _ => "",
-    };
     let server = Some(environment.server.as_str()).filter(|server| !server.is_empty());
     let program = format!(
-        "quorumlock {}{}{dirty}, {} build{}; {}",
-        environment.quorumlock,
-        known("commit ", &environment.commit),
-        environment.build,
+        "{}{}; {}",
+        environment.program(),
         known("", &environment.rustc),
         server.unwrap_or("the server is not known"),
     );
@@ -210,6 +204,7 @@ mod tests {
     fn the_head_says_how_and_where() {
         let first = run("L01", "S", Expected::Ok);
         let second = Run { began_wall_ns: 89_000_000_000, ..first.clone() };
+            resumed: Vec::new(),
         let page = results_page(&[lab(vec![first, second])]);
         assert_has(
             &page,

@@ -1,6 +1,6 @@
 use maud::{Markup, PreEscaped, html};
 
-use super::super::command_line::command_line;
+use super::super::command_line::again as command_again;
 use super::super::load::Source;
 use super::super::words::{count, none, three};
 use super::Overview;
@@ -39,7 +39,7 @@ fn again(source: &Source) -> Markup {
         @match &source.lab {
             Some(lab) => {
                 div.scroll tabindex="0" role="region" aria-label="Command line" {
-                    pre { code { (clean(&command_line(&lab.command_line, lab.seed))) } }
+                    pre { code { (clean(&command_again(&lab.command_line, lab.seed))) } }
                 }
                 p { "Seed " strong { (lab.seed) } "." }
             }
@@ -49,7 +49,7 @@ fn again(source: &Source) -> Markup {
 }
 
 fn environment(environment: &Environment) -> Markup {
-    let Environment { quorumlock, commit, dirty, build, rustc, kernel, cpu, cpus, .. } =
+    let Environment { quorumlock, commit, dirty, diff, build, rustc, kernel, cpu, cpus, .. } =
         environment;
     let optional = |value: &Option<String>| value.clone().unwrap_or_else(none);
     let [one, five, fifteen] = environment.load_before;
@@ -58,9 +58,10 @@ fn environment(environment: &Environment) -> Markup {
         Some(false) => ", without changes",
         None => "",
     };
+    let changes = diff.as_ref().map(|diff| format!(" {diff}")).unwrap_or_default();
     let rows = [
         ("quorumlock", format!("{quorumlock}, {build} build")),
-        ("Commit", optional(commit) + dirty),
+        ("Commit", optional(commit) + dirty + &changes),
         ("Compiler", optional(rustc)),
         ("Server", environment.server.clone()),
         ("Kernel", kernel.clone()),

@@ -145,7 +145,7 @@ fn a_report_is_judged_and_drawn_as_the_labs() {
     let drawn = command("report", &[path, "--out", again.to_str().unwrap()]);
     finish(drawn).expect(0);
     assert_eq!(std::fs::read_to_string(again.join("report.html")).unwrap(), page);
-    run(&asked).expect(64).says(&["holds runs already"]);
+    run(&asked).expect(64).says(&["has runs already"]);
 }
 
 #[test]

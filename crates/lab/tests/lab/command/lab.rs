@@ -96,6 +96,41 @@ fn a_plan_of_ones_own_is_carried_out_and_replayed() {
     let report = run(&arguments).expect(0).json();
     let runs = report["runs"].as_array().unwrap();
     let modes = runs.iter().map(|run| run["mode"].as_str().unwrap()).collect::<Vec<_>>();
+#[test]
+fn runs_are_not_overwritten_and_missing_ones_are_added() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let simulated = |more: &[&str]| {
+        let words = ["run", "L01", "--modes", "S", "--driver", "sim", "--quick", "--out"];
+        run(&[&words[..], &[path(&out)], more].concat())
+    };
+    simulated(&["--seed", "3"]).expect(0);
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("out-again"), "the page names a fresh directory");
+    let history = out.join("runs/L01-S-sim-s3-0/history.jsonl");
+    let written = || history.metadata().unwrap().modified().unwrap();
+    let before = written();
+    simulated(&["--seed", "3"]).expect(64).says(&["has runs already", "--resume"]);
+    run(&["replay", path(&out), "--out", path(&out)]).expect(64).says(&["has runs already"]);
+    simulated(&["--seed", "4", "--resume"]).expect(64).says(&["of seed 3, not 4"]);
+    simulated(&["--resume", "--repeat", "2"]).expect(0);
+    assert_eq!(written(), before, "a complete run is not repeated");
+    let record = || std::fs::read_to_string(out.join("lab.json")).unwrap();
+    let lab: serde_json::Value = serde_json::from_str(&record()).unwrap();
+    let runs = lab["runs"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap());
+    assert_eq!(runs.collect::<Vec<_>>(), ["L01-S-sim-s3-0", "L01-S-sim-s3-1"]);
+    assert_eq!(lab["resumed"][0][1], "run", "{lab}");
+    // A run that was interrupted is carried out again.
+    let cut = record().replacen("\"interrupted\": false", "\"interrupted\": true", 2);
+    std::fs::write(out.join("lab.json"), cut).unwrap();
+    simulated(&["--resume"]).expect(0);
+    assert!(written() > before && !record().contains("\"interrupted\": true"), "{}", record());
+    // Runs of another program are not added to.
+    let other = record().replace("\"build\": \"", "\"build\": \"other ");
+    std::fs::write(out.join("lab.json"), other).unwrap();
+    simulated(&["--resume"]).expect(64).says(&["other", "name another directory"]);
+}
+
     assert_eq!(modes, ["Q5", "QQ", "S"], "{report}");
     let fell = runs.iter().map(|run| run["observed"]["V"].as_u64() > Some(0)).collect::<Vec<_>>();
     assert_eq!(fell, [true, false, true], "{report}");

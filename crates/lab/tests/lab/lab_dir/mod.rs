@@ -109,6 +109,7 @@ impl LabDir {
             quorumlock: "0.1.0".to_owned(),
             commit: Some("0123abcd".to_owned()),
             dirty: Some(false),
+            diff: None,
             build: "release".to_owned(),
             rustc: Some("rustc 1.95.0".to_owned()),
             kernel: "Linux 6.1.0".to_owned(),
@@ -123,6 +124,7 @@ impl LabDir {
         let lab = Lab {
             schema: 1,
             command_line,
+            resumed: Vec::new(),
             seed: 42,
             interrupted: false,
             environment,

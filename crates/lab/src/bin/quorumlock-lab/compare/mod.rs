@@ -14,9 +14,9 @@ use quorumlock_lab::runner::Driver;
 use serde::Serialize;
 
 use crate::interrupt::Interrupt;
-use crate::output::cannot_write;
+use crate::output::{cannot_write, require_fresh};
 use crate::report::beside;
-use crate::run::carry_out;
+use crate::run::{carry_out, new_lab};
 use crate::table::{Cell, cells};
 
 /// Compare a single node with a quorum, on servers that this command starts.
@@ -73,10 +73,7 @@ pub(crate) async fn compare(args: Args) -> Outcome {
             tempfile::tempdir().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
         return compare_in(dir.path(), plan, &args).await;
     };
-    if std::fs::read_dir(dir.join("runs")).is_ok_and(|mut runs| runs.next().is_some()) {
-        let why = format!("{} holds runs already: name another directory", dir.display());
-        return Err(Failure::usage(why));
-    }
+    require_fresh(dir, false)?;
     compare_in(dir, plan, &args).await
 }
 
@@ -84,7 +81,8 @@ async fn compare_in(dir: &Path, plan: Plan, args: &Args) -> Outcome {
     let trials = plan.trials().into_iter().map(|trial| (trial, Driver::Process));
     let interrupt = Interrupt::listen();
     // One run at a time: runs at the same time would disturb each other.
-    let lab = carry_out(&trials.collect::<Vec<_>>(), plan.seed, 1, dir, &interrupt).await?;
+    let lab = new_lab(plan.seed);
+    let lab = carry_out(&trials.collect::<Vec<_>>(), lab, 1, dir, &interrupt).await?;
     let mut report = None;
     if !lab.interrupted {
         let measured = measure(&plan, &lab, dir);
