@@ -77,6 +77,7 @@ impl Plan {
                 quick: false,
                 load,
                 takeover_delay_ms: None,
+                library: None,
             }));
         };
         for repetition in 0..rounds {

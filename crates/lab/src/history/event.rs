@@ -59,6 +59,10 @@ pub struct Event {
     /// When the lease's validity ends, as the holder knows it, on the clock of `mono_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until_ns: Option<u64>,
+    /// When the worker of another library asked for the lock, on the clock of `mono_ns`. Present at
+    /// its grant; `mono_ns` is then when the worker heard of the grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_ns: Option<u64>,
     /// The server that the fault concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<usize>,
@@ -101,6 +105,7 @@ impl Event {
             nonce: None,
             token: None,
             valid_until_ns: None,
+            asked_ns: None,
             node: None,
             value: None,
             refusal: None,

@@ -91,6 +91,7 @@ mod tests {
             nonce: None,
             token: Some(9),
             valid_until_ns: Some(2_000),
+            asked_ns: None,
             node: None,
             value: None,
             refusal: None,

@@ -201,6 +201,7 @@ pub(super) mod tests {
             nonce: None,
             token: Some(7),
             valid_until_ns: None,
+            asked_ns: None,
             node: None,
             value: None,
             refusal: None,

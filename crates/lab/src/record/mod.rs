@@ -17,7 +17,7 @@ pub use self::agreement::agrees;
 pub use self::attempt::{Attempt, read_attempts, write_attempts};
 pub use self::lab::{Environment, Lab};
 pub use self::load::Load;
-pub use self::run::{Expected, NodeFacts, Observed, Run};
+pub use self::run::{Expected, LibraryFacts, NodeFacts, Observed, Run};
 
 /// The format version of both files.
 pub const SCHEMA: u32 = 1;

@@ -18,8 +18,11 @@ pub struct Run {
     pub title: String,
     /// What happens in the scenario, for people.
     pub story: String,
-    /// The mode: `S`, `R`, `W`, `Q5`, `QQ`, `QF`, ...
+    /// The mode: `S`, `R`, `W`, `Q5`, `QQ`, `QF`, ... With another library it is `MODE:LIBRARY`.
     pub mode: String,
+    /// The library whose locks were taken, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<LibraryFacts>,
     /// The driver of servers and lockers: `process`, `container` or `sim`.
     pub driver: String,
     /// Determines every random number of the run.
@@ -32,6 +35,15 @@ pub struct Run {
     /// The commit that was built, if known.
     #[serde(default)]
     pub commit: Option<String>,
+    /// If the tree that was built differed from the commit: the hash of all differences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// The lease in milliseconds.
+    #[serde(default)]
+    pub lease_ms: u64,
+    /// The longest lease in milliseconds.
+    #[serde(default)]
+    pub max_lease_ms: u64,
     /// The load of a comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
@@ -161,6 +173,22 @@ pub struct Observed {
     pub tokens_out_of_order: u64,
     /// Holders that were notified of a loss.
     pub lost: u64,
+}
+
+/// Another library whose locks a run took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryFacts {
+    /// The name that the command line gave.
+    pub name: String,
+    /// The command of its worker.
+    pub command: String,
+    /// The library, as the worker says.
+    pub library: String,
+    /// Its version.
+    pub version: String,
+    /// Its options that are not the defaults.
+    #[serde(default)]
+    pub options: serde_json::Map<String, serde_json::Value>,
 }
 
 /// A server of a run.

@@ -78,10 +78,12 @@ pub(super) fn scenarios<'a>(runs: impl IntoIterator<Item = Placed<'a>>) -> Vec<S
     scenarios
 }
 
-/// The rank of a mode in the lab's order. Unknown modes come last.
-pub(super) fn rank(mode: &str) -> usize {
+/// The rank of a mode in the lab's order; other libraries come after quorumlock. Unknown modes come
+/// last.
+pub(super) fn rank(mode: &str) -> (usize, &str) {
+    let (mode, library) = mode.split_once(':').unwrap_or((mode, ""));
     let known = Mode::ALL.iter().position(|known| known.to_string() == mode);
-    known.unwrap_or(Mode::ALL.len())
+    (known.unwrap_or(Mode::ALL.len()), library)
 }
 
 /// All modes, in the order of the lab's own list.

@@ -10,11 +10,13 @@ mod driver;
 pub mod environment;
 mod error;
 mod fleet;
+mod library;
 mod nemesis;
 mod operator;
 mod recorder;
 mod replication;
 pub(crate) mod resource;
+mod run_file;
 mod schedule;
 pub(crate) mod simulation;
 mod verdict;
@@ -36,13 +38,15 @@ use self::deployment::{Deployment, Requests};
 pub use self::driver::{Driver, NoDriver};
 pub use self::error::TrialError;
 use self::fleet::Fleet;
+pub use self::library::Library;
 use self::nemesis::Nemesis;
 use self::recorder::{ClientStates, HistorySender, Recorder};
 use self::resource::Resource;
+use self::run_file::{RunFile, Timeouts};
 pub use self::workers::Program;
 use self::workers::Worker;
 use crate::mode::Mode;
-use crate::record::{self, Load, NodeFacts, Run};
+use crate::record::{self, Expected, Load, NodeFacts, Observed, Run};
 use crate::runner::simulation::SimRun;
 use crate::scenario::{Locking, Plan, Scenario, Waiting};
 use crate::timestamp;
@@ -66,10 +70,15 @@ pub struct Trial {
     pub load: Option<Load>,
     /// The takeover delay in milliseconds; `None`: that of the plan.
     pub takeover_delay_ms: Option<u64>,
+    /// The library whose locks are taken; `None`: this one.
+    pub library: Option<&'static Library>,
 }
 
 /// A worker starts in a few milliseconds on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(20);
+
+/// That of another library may need a virtual machine, and compile itself.
+const LIBRARY_READY_WITHIN: Duration = Duration::from_secs(90);
 
 /// The factor for the times of a plan with containers: the engine takes seconds for what a signal
 /// does at once, and a lease must outlast it.
@@ -87,6 +96,7 @@ impl Trial {
             quick: false,
             load: None,
             takeover_delay_ms: None,
+            library: None,
         }
     }
 
@@ -96,11 +106,13 @@ impl Trial {
         self.name_on(Driver::Process)
     }
 
-    /// The name of the run with this driver. A takeover delay is the last part of it.
+    /// The name of the run with this driver. Another library follows the mode; a takeover delay is the
+    /// last part.
     #[must_use]
     pub fn name_on(&self, driver: Driver) -> String {
-        let Self { scenario, mode, seed, repetition, .. } = self;
-        let name = format!("{}-{mode}-{driver}-s{seed}-{repetition}", scenario.id);
+        let Self { scenario, mode, seed, repetition, library, .. } = self;
+        let library = library.map(|library| format!("-{}", library.name)).unwrap_or_default();
+        let name = format!("{}-{mode}{library}-{driver}-s{seed}-{repetition}", scenario.id);
         match self.plan(driver).locking.takeover_delay_ms {
             0 => name,
             ms => format!("{name}-d{ms}"),
@@ -110,7 +122,7 @@ impl Trial {
     /// The plan of the run with this driver.
     #[must_use]
     pub fn plan(&self, driver: Driver) -> Plan {
-        let Self { scenario, mode, seed, repetition, quick, load, takeover_delay_ms } = *self;
+        let Self { scenario, mode, seed, repetition, quick, load, takeover_delay_ms, .. } = *self;
         let mut plan = scenario.plan_with(load, mode, seed, repetition, quick);
         if driver == Driver::Container {
             plan.slow_down(SLOWER);
@@ -149,14 +161,8 @@ impl Trial {
         dir: &Path,
         interrupted: impl Future<Output = ()>,
     ) -> Result<Run, TrialError> {
-        let expected = self.scenario.expected(self.mode).ok_or_else(|| {
-            TrialError::Plan(format!("{} means nothing in mode {}", self.scenario.id, self.mode))
-        })?;
         let plan = self.plan(driver);
-        if let Some(why) = driver.lacks(self.mode, &plan) {
-            return Err(TrialError::Missing(why));
-        }
-        let expected = plan.expected(expected);
+        let expected = self.expected(driver, &plan)?;
         let began_wall_ns = timestamp::wall_ns();
         let clock = Clock::system();
         let began = clock.now();
@@ -166,41 +172,74 @@ impl Trial {
             _ => self.run_on_servers(driver, program, &history, interrupted).await?,
         };
         let (observed, summary) = verdict::judge(&history, played.requests)?;
-        let stuck = played.stuck.as_ref();
-        let why = stuck
-            .map(ToString::to_string)
-            .or_else(|| verdict::disagrees(expected, &observed, &summary, played.interrupted))
-            .or_else(|| verdict::exceeds(&plan, &observed))
-            .or_else(|| verdict::not_refused(&plan, &summary, played.interrupted))
-            .or_else(|| verdict::not_starved(&plan, &summary, played.interrupted))
-            .or_else(|| verdict::overtaken(&plan, &observed, played.interrupted));
-        let run = Run {
+        let stuck = played.stuck.as_ref().map(ToString::to_string);
+        let why = stuck.or_else(|| match self.library {
+            None => verdict::surprise(expected, &plan, &observed, &summary, played.interrupted),
+            Some(_) => None,
+        });
+        let lasted_ms = (clock.now().since(began).as_secs_f64() * 1e3).round();
+        let judged = Judged { expected, observed, why, began_wall_ns, lasted_ms };
+        let run = self.record(driver, &plan, played, judged);
+        record::write_attempts(&dir.join("attempts.csv"), attempts(&run, &summary))?;
+        let timeouts = timeouts(&plan, self.ready_within());
+        let file = RunFile { run: &run, quick: self.quick, plan: &plan, timeouts };
+        record::write(&dir.join("run.json"), &file)?;
+        Ok(run)
+    }
+
+    /// How long the workers may take to be ready.
+    fn ready_within(&self) -> Duration {
+        self.library.map_or(READY_WITHIN, |_| LIBRARY_READY_WITHIN)
+    }
+
+    /// What theory predicts, or why the trial cannot be carried out.
+    fn expected(&self, driver: Driver, plan: &Plan) -> Result<Expected, TrialError> {
+        let expected = self.scenario.expected(self.mode).ok_or_else(|| {
+            TrialError::Plan(format!("{} means nothing in mode {}", self.scenario.id, self.mode))
+        })?;
+        let of_library = |library: &Library| library.lacks(driver, self.mode, plan);
+        let lacks = driver.lacks(self.mode, plan).or_else(|| self.library.and_then(of_library));
+        match (lacks, self.library) {
+            (Some(why), _) => Err(TrialError::Missing(why)),
+            (None, None) => Ok(plan.expected(expected)),
+            // Theory speaks of quorumlock alone.
+            (None, Some(_)) => Ok(Expected::Any),
+        }
+    }
+
+    fn record(&self, driver: Driver, plan: &Plan, played: Outcome, judged: Judged) -> Run {
+        let mode = match self.library {
+            None => self.mode.to_string(),
+            Some(library) => format!("{}:{}", self.mode, library.name),
+        };
+        Run {
             schema: record::SCHEMA,
             run: self.name_on(driver),
             scenario: self.scenario.id.to_owned(),
             title: self.scenario.title.to_owned(),
             story: self.scenario.story.to_owned(),
-            mode: self.mode.to_string(),
+            mode,
+            library: self.library.map(Library::facts),
             driver: driver.to_string(),
             seed: self.seed,
             repetition: self.repetition,
             quorumlock: env!("CARGO_PKG_VERSION").to_owned(),
             commit: environment::commit(),
+            diff: environment::diff(),
+            lease_ms: plan.locking.lease_ms,
+            max_lease_ms: plan.locking.max_lease_ms,
             load: self.load,
             takeover_delay_ms: plan.locking.takeover_delay_ms,
-            expected,
-            observed,
-            as_expected: why.is_none(),
-            why,
-            stuck: stuck.and_then(TrialError::stuck_at),
-            began_wall_ns,
-            lasted_ms: (clock.now().since(began).as_secs_f64() * 1e3).round(),
+            expected: judged.expected,
+            observed: judged.observed,
+            as_expected: judged.why.is_none(),
+            why: judged.why,
+            stuck: played.stuck.as_ref().and_then(TrialError::stuck_at),
+            began_wall_ns: judged.began_wall_ns,
+            lasted_ms: judged.lasted_ms,
             nodes: played.nodes,
             interrupted: played.interrupted,
-        };
-        record::write_attempts(&dir.join("attempts.csv"), attempts(&run, &summary))?;
-        record::write(&dir.join("run.json"), &run)?;
-        Ok(run)
+        }
     }
 
     async fn simulate(&self, history: &Path) -> Result<Outcome, TrialError> {
@@ -290,6 +329,15 @@ struct Outcome {
     interrupted: bool,
 }
 
+/// What a run showed, and what theory says of it.
+struct Judged {
+    expected: Expected,
+    observed: Observed,
+    why: Option<String>,
+    began_wall_ns: u64,
+    lasted_ms: f64,
+}
+
 /// The servers, the resource and the workers of a run.
 struct RunnerSetup {
     // Declared before the servers: fields are dropped in order, and workers must end before their
@@ -322,6 +370,7 @@ impl RunnerSetup {
                 seed: trial.seed,
                 client: client.id.clone(),
                 mode: trial.mode,
+                library: trial.library.map(|library| library.command.clone()),
                 urls: deployment.urls(client)?,
                 locking: Locking {
                     max_lease_ms: client.max_lease_ms.unwrap_or(plan.locking.max_lease_ms),
@@ -347,9 +396,10 @@ impl RunnerSetup {
         let all_ready =
             |live: &ClientStates| plan.clients.iter().all(|client| live.of(&client.id).ready);
         let mut states = setup.live.clone();
-        let ready = tokio::time::timeout(READY_WITHIN, states.wait_for(all_ready)).await;
+        let within = trial.ready_within();
+        let ready = tokio::time::timeout(within, states.wait_for(all_ready)).await;
         if !matches!(ready, Ok(Ok(_))) {
-            let why = format!("not all workers are ready within {READY_WITHIN:?}");
+            let why = format!("not all workers are ready within {within:?}");
             return Err(std::io::Error::other(why).into());
         }
         Ok(setup)
@@ -380,6 +430,15 @@ impl RunnerSetup {
             end?;
         }
         Ok(())
+    }
+}
+
+fn timeouts(plan: &Plan, ready_within: Duration) -> Timeouts {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Timeouts {
+        ready_ms: ms(ready_within),
+        step_ms: ms(schedule::patience(plan)),
+        end_ms: ms(workers::END_WITHIN),
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn carry_out(plan: &Plan, target: &mut impl Target) -> Result<(
     let mut lasting = BTreeSet::new();
     let mut before = BTreeMap::new();
     for (number, step) in plan.schedule.iter().enumerate() {
-        let patience = MAX_EXTRA_WAIT + Duration::from_millis(3 * plan.locking.max_lease_ms);
+        let patience = patience(plan);
         let elapsed = target.now().since(began);
         wait(target, (number + 1, step), &before, elapsed, patience).await?;
         before = target.counts();
@@ -68,6 +68,11 @@ pub(super) async fn carry_out(plan: &Plan, target: &mut impl Target) -> Result<(
     let least = Duration::from_millis(plan.least_ms).saturating_sub(target.now().since(began));
     tokio::time::sleep(least.max(Duration::from_millis(plan.tail_ms))).await;
     Ok(())
+}
+
+/// How long a step waits for its event.
+pub(super) fn patience(plan: &Plan) -> Duration {
+    MAX_EXTRA_WAIT + Duration::from_millis(3 * plan.locking.max_lease_ms)
 }
 
 /// Waits for the moment of a step. `before`: the counts before the previous step's fault.

@@ -65,9 +65,25 @@ fn observe(summary: &HistorySummary, requests: Option<u64>) -> Observed {
     }
 }
 
+/// What theory does not expect, in words: of exclusion, of the bounds of the plan, of its refusals, of
+/// its waiters, of its order.
+pub(super) fn surprise(
+    expected: Expected,
+    plan: &Plan,
+    observed: &Observed,
+    summary: &HistorySummary,
+    interrupted: bool,
+) -> Option<String> {
+    disagrees(expected, observed, summary, interrupted)
+        .or_else(|| exceeds(plan, observed))
+        .or_else(|| not_refused(plan, summary, interrupted))
+        .or_else(|| not_starved(plan, summary, interrupted))
+        .or_else(|| overtaken(plan, observed, interrupted))
+}
+
 /// Why the observation disagrees with theory, in words; `None` if it agrees. An interrupted run
 /// disagrees only if it showed something forbidden: what is missing may still have come.
-pub(super) fn disagrees(
+fn disagrees(
     expected: Expected,
     observed: &Observed,
     summary: &HistorySummary,
@@ -107,7 +123,7 @@ pub(super) fn disagrees(
 }
 
 /// Which bound of the plan the observation exceeds, in words.
-pub(super) fn exceeds(plan: &Plan, observed: &Observed) -> Option<String> {
+fn exceeds(plan: &Plan, observed: &Observed) -> Option<String> {
     let bounds = [
         (plan.vacant_at_most_ms, observed.vacancy_ms, "nobody held"),
         (plan.failing_at_most_ms, observed.failing_ms, "the attempts of a client failed"),
@@ -124,11 +140,7 @@ pub(super) fn exceeds(plan: &Plan, observed: &Observed) -> Option<String> {
 
 /// Which client was not refused as the plan says, in words. An interrupted run may have ended before
 /// the refusal.
-pub(super) fn not_refused(
-    plan: &Plan,
-    summary: &HistorySummary,
-    interrupted: bool,
-) -> Option<String> {
+fn not_refused(plan: &Plan, summary: &HistorySummary, interrupted: bool) -> Option<String> {
     plan.refused.iter().find_map(|(client, refusal)| {
         match summary.refusals.get(&(client.clone(), *refusal)) {
             Some(false) => None,
@@ -140,11 +152,7 @@ pub(super) fn not_refused(
 }
 
 /// Which client did not wait in vain, as the plan says it must, in words.
-pub(super) fn not_starved(
-    plan: &Plan,
-    summary: &HistorySummary,
-    interrupted: bool,
-) -> Option<String> {
+fn not_starved(plan: &Plan, summary: &HistorySummary, interrupted: bool) -> Option<String> {
     plan.starved.iter().find_map(|client| match summary.asked.get(client) {
         Some(asked) => asked.granted.then(|| format!("{client} was granted the lock")),
         None if interrupted => None,
@@ -154,7 +162,7 @@ pub(super) fn not_starved(
 
 /// What the plan says of overtakings and was not observed, in words. An interrupted run may have ended
 /// before the first one.
-pub(super) fn overtaken(plan: &Plan, observed: &Observed, interrupted: bool) -> Option<String> {
+fn overtaken(plan: &Plan, observed: &Observed, interrupted: bool) -> Option<String> {
     match (plan.overtaking, observed.overtakings) {
         (Overtaking::Never, more @ 1..) => Some(format!("{more} grants overtook earlier calls")),
         (Overtaking::Seen, 0) if !interrupted => {

@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use super::recorder::{ClientStates, HistorySender};
 use crate::history::{Event, Op, Phase};
-use crate::worker::{Config, Order};
+use crate::worker::protocol::{Greeting, Line, Request};
+use crate::worker::{Config, Order, PROTOCOL, Topology};
 use quorumlock_testbed::servers::{Faketime, NoFaketime, Shift};
 
 /// The command that starts a worker: a program that calls [`worker::main`](crate::worker::main).
@@ -39,9 +40,10 @@ impl Program {
 }
 
 /// A release takes less time, unless no node answers.
-const END_WITHIN: Duration = Duration::from_secs(3);
+pub(super) const END_WITHIN: Duration = Duration::from_secs(3);
 
-/// A locker process. It is killed when this value is dropped. If our process dies, it ends because
+/// A locker process, the leader of a group: the worker of another library that it starts is stopped and
+/// killed with it. It is killed when this value is dropped. If our process dies, it ends because
 /// its input ends; if it is stopped then, because the kernel sends `SIGHUP` to a stopped process
 /// group that becomes orphaned.
 #[derive(Debug)]
@@ -75,12 +77,17 @@ impl Worker {
         let reading = tokio::spawn(read(output, sender));
         let id = config.client.clone();
         let mut worker = Self { id, child, input, reading, stopped: false, gone: false };
-        worker.send_line(&serde_json::to_string(config)?).await?;
+        worker.send(&Request::Hello(greeting(config))).await?;
+        worker.send(&Request::Work(Box::new(config.clone()))).await?;
         Ok(worker)
     }
 
     pub(super) async fn order(&mut self, order: Order) -> io::Result<()> {
-        self.send_line(&serde_json::to_string(&order)?).await
+        self.send(match order {
+            Order::Start => &Request::Start,
+            Order::End => &Request::End,
+        })
+        .await
     }
 
     pub(super) fn stop(&mut self) -> io::Result<()> {
@@ -102,7 +109,8 @@ impl Worker {
         if std::mem::replace(&mut self.gone, true) {
             return Ok(());
         }
-        self.child.kill().await?;
+        self.signal(Signal::KILL)?;
+        self.child.wait().await?;
         let died = sender.event(&self.id, Op::Note, Phase::Info);
         let died = Event { what: Some("killed".to_owned()), ..died };
         // All events that the worker had written are with the recorder after this.
@@ -156,15 +164,37 @@ impl Worker {
         if status.success() { Ok(()) } else { Err(failed()) }
     }
 
-    async fn send_line(&mut self, line: &str) -> io::Result<()> {
-        self.input.write_all(format!("{line}\n").as_bytes()).await
+    async fn send(&mut self, request: &Request) -> io::Result<()> {
+        let line = serde_json::to_string(request)? + "\n";
+        self.input.write_all(line.as_bytes()).await
     }
 
     fn signal(&self, signal: Signal) -> io::Result<()> {
         // The process has not been waited for, so its id cannot belong to another process.
         let pid = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let pid = pid.ok_or_else(|| io::Error::other(format!("client {} is dead", self.id)))?;
-        Ok(kill_process(pid, signal)?)
+        Ok(kill_process_group(pid, signal)?)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if !self.gone {
+            // The leader may have ended already.
+            let _ = self.signal(Signal::KILL);
+        }
+    }
+}
+
+/// The first line to a worker that carries out a workload: its servers are in the workload.
+fn greeting(config: &Config) -> Greeting {
+    Greeting {
+        protocol: PROTOCOL,
+        client: config.client.clone(),
+        topology: Topology::One,
+        servers: Vec::new(),
+        master: None,
+        lease_ms: config.locking.lease_ms,
     }
 }
 
@@ -172,8 +202,8 @@ async fn read(output: ChildStdout, sender: HistorySender) {
     let mut lines = BufReader::new(output).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         // A killed process may leave an incomplete last line.
-        if let Ok(event) = serde_json::from_str::<Event>(&line) {
-            sender.send(event).await;
+        if let Ok(Line::Event(event)) = serde_json::from_str(&line) {
+            sender.send(*event).await;
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The library's lock, or a deliberately broken one: the negative control for the judges.
+//! The library's lock, that of another library, or a deliberately broken one: the negative control
+//! for the judges.
 
 use std::time::Duration;
 
@@ -12,15 +13,20 @@ use quorumlock_watchdog::Clock;
 
 use super::broken_guard::Broken;
 use super::config::Config;
+pub(crate) use super::foreign::Loss;
+use super::foreign::{Foreign, ForeignHold};
 use super::not_granted::NotGranted;
+use super::protocol::{Greeting, LockKind, PROTOCOL, Topology};
 use crate::etcd;
 use crate::history::{Phase, TOGETHER};
 use crate::mode::{Engine, Mode};
 use crate::scenario::{Locking, ReadWrite, Ring, Work};
 
-/// A locker of the library and what it takes, or a broken one.
+/// A locker of the library and what it takes, one of another library, or a broken one.
 pub(super) enum Breached {
     Ours(Locker, Takes),
+    /// Another library's, in a worker process of its own.
+    Foreign(Foreign),
     /// The library's lock, or set of locks, on a cluster of etcd.
     Etcd(quorumlock_core::Locker),
     Broken(Broken),
@@ -49,7 +55,7 @@ impl Takes {
     }
 
     /// Waits for it. An error ends the wait at once.
-    async fn lock(self, locker: &Locker, name: &str) -> Result<Held, NotGranted> {
+    pub(super) async fn lock(self, locker: &Locker, name: &str) -> Result<Held, NotGranted> {
         Ok(match self {
             Self::Lock => Held::Ours(locker.lock(name).fail_fast().await?),
             Self::Ring(Ring::AllOrNothing) => {
@@ -75,7 +81,11 @@ impl Takes {
     }
 
     /// Asks once.
-    async fn try_lock(self, locker: &Locker, name: &str) -> Result<Option<Held>, NotGranted> {
+    pub(super) async fn try_lock(
+        self,
+        locker: &Locker,
+        name: &str,
+    ) -> Result<Option<Held>, NotGranted> {
         Ok(match self {
             Self::Lock => locker.try_lock(name).await?.map(Held::Ours),
             Self::Ring(_) => {
@@ -92,13 +102,15 @@ impl Takes {
     }
 }
 
-/// A hold of the library's lock, of two of them, of its permit or read-write lock, or of a broken one.
+/// A hold of the library's lock, of two of them, of its permit or read-write lock, of another
+/// library's lock, or of a broken one.
 pub(crate) enum Held {
     Ours(Guard),
     Both(Guard, Guard),
     Permit(PermitGuard),
     Read(ReadGuard),
     Write(WriteGuard),
+    Foreign(ForeignHold),
     Broken { lock: Broken, value: String, until: Instant },
 }
 
@@ -150,8 +162,51 @@ pub(crate) fn builder(mode: Mode, locking: &Locking, client: &str) -> Builder {
     }
 }
 
+impl Takes {
+    /// As the protocol of workers says it, with the number of permits.
+    fn kind(self) -> (LockKind, Option<u32>) {
+        match self {
+            Self::Lock | Self::Ring(_) => (LockKind::Lock, None),
+            Self::Permit(of) => (LockKind::Permit, Some(of)),
+            Self::ReadWrite(ReadWrite::Read) => (LockKind::Read, None),
+            Self::ReadWrite(ReadWrite::Write) => (LockKind::Write, None),
+        }
+    }
+}
+
+/// Starts the worker of another library.
+async fn foreign(config: &Config, command: &str) -> std::io::Result<Foreign> {
+    let sentinels = config.mode.engine() == Engine::Sentinel;
+    let topology = match config.urls.len() {
+        _ if sentinels => Topology::Sentinel,
+        1 => Topology::One,
+        _ => Topology::Quorum,
+    };
+    let greeting = Greeting {
+        protocol: PROTOCOL,
+        client: config.client.clone(),
+        topology,
+        servers: config.urls.clone(),
+        master: sentinels.then(|| MASTER.to_owned()),
+        lease_ms: config.locking.lease_ms,
+    };
+    let (kind, permits) = Takes::of(&config.locking, &config.work).kind();
+    Foreign::start(command, greeting, kind, permits).await
+}
+
+/// The names that are taken together.
+fn names(name: &str) -> Vec<String> {
+    name.split(TOGETHER).map(str::to_owned).collect()
+}
+
+/// How long a client waits before it asks a library again that does not wait for as long as ordered.
+const ASKS_AGAIN_AFTER: Duration = Duration::from_millis(2);
+
 impl Breached {
-    pub(super) fn new(config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
+    pub(super) async fn new(config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
+        if let Some(command) = &config.library {
+            return Ok(Self::Foreign(foreign(config, command).await?));
+        }
         let lease = Duration::from_millis(config.locking.lease_ms);
         if let Some(kind) = config.work.broken_lock {
             return Ok(Self::Broken(Broken::new(config, kind, lease)?));
@@ -167,10 +222,14 @@ impl Breached {
     /// just been verified is asked only in the next round.
     pub(super) async fn connect(&self, name: &str) -> Result<(), String> {
         let before = format!("{name}-before");
+        if let Self::Foreign(foreign) = self {
+            let held = foreign.acquire(vec![before], None).await?;
+            return held.ok_or("it is held")?.release().await;
+        }
         let request = || match self {
             Self::Ours(locker, _) => Some(locker.lock(&before)),
             Self::Etcd(locker) => Some(locker.lock(Claim::lock([&before]))),
-            Self::Broken(_) => None,
+            Self::Foreign(_) | Self::Broken(_) => None,
         };
         for request in std::iter::repeat_with(request).take(3).flatten() {
             let held = request.await.map_err(|error| error.to_string())?;
@@ -186,6 +245,12 @@ impl Breached {
             Self::Etcd(locker) => {
                 Ok(Held::Ours(locker.lock(Claim::lock(name.split(TOGETHER))).fail_fast().await?))
             }
+            Self::Foreign(foreign) => loop {
+                if let Some(held) = foreign.acquire(names(name), None).await? {
+                    return Ok(Held::Foreign(held));
+                }
+                tokio::time::sleep(ASKS_AGAIN_AFTER).await;
+            },
             Self::Broken(broken) => loop {
                 if let Some((value, until)) = broken.try_lock().await? {
                     return Ok(Held::Broken { lock: broken.clone(), value, until });
@@ -201,6 +266,10 @@ impl Breached {
             Self::Etcd(locker) => {
                 Ok(locker.try_lock(Claim::lock(name.split(TOGETHER))).await?.map(Held::Ours))
             }
+            Self::Foreign(foreign) => {
+                let taken = foreign.acquire(names(name), Some(Duration::ZERO)).await?;
+                Ok(taken.map(Held::Foreign))
+            }
             Self::Broken(broken) => {
                 let taken = broken.try_lock().await?;
                 let held = |(value, until)| Held::Broken { lock: broken.clone(), value, until };
@@ -213,20 +282,21 @@ impl Breached {
         match self {
             Self::Ours(locker, _) => locker.close().await,
             Self::Etcd(locker) => locker.close().await,
+            Self::Foreign(foreign) => foreign.close().await,
             Self::Broken(_) => {}
         }
     }
 }
 
 impl Held {
-    /// The view of the library's guard. A broken lock has none.
+    /// The view of the library's guard. Other locks have none.
     fn view(&self) -> Option<HoldView> {
         match self {
             Self::Ours(guard) | Self::Both(_, guard) => Some(guard.view()),
             Self::Permit(permit) => Some(permit.view()),
             Self::Read(reader) => Some(reader.view()),
             Self::Write(writer) => Some(writer.view()),
-            Self::Broken { .. } => None,
+            Self::Foreign(_) | Self::Broken { .. } => None,
         }
     }
 
@@ -239,10 +309,21 @@ impl Held {
     }
 
     pub(crate) fn token(&self) -> u64 {
+        if let Self::Foreign(hold) = self {
+            return hold.token();
+        }
         self.view().map_or(0, |view| view.token().get())
     }
 
-    /// The nonce of the hold on the nodes. A broken lock has none.
+    /// When a worker of another library asked, and when it heard of the grant, on the judges' clock.
+    pub(crate) fn readings(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Foreign(hold) => Some(hold.readings()),
+            _ => None,
+        }
+    }
+
+    /// The nonce of the hold on the nodes. Other locks have none.
     pub(crate) fn nonce(&self) -> Option<String> {
         Some(self.view()?.nonce().to_string())
     }
@@ -254,18 +335,31 @@ impl Held {
             Self::Permit(permit) => permit.valid_for(),
             Self::Read(reader) => reader.valid_for(),
             Self::Write(writer) => writer.valid_for(),
+            Self::Foreign(hold) => hold.valid_for(),
             Self::Broken { until, .. } => until.since(Clock::system().now()),
         }
     }
 
-    pub(crate) fn is_valid(&self) -> bool {
+    /// Whether the holder may believe that it holds the lock. Another library is asked.
+    pub(crate) async fn is_valid(&self) -> bool {
+        match self {
+            Self::Foreign(hold) => hold.is_valid().await,
+            _ => self.is_valid_now(),
+        }
+    }
+
+    /// As [`is_valid`](Self::is_valid), of a lock that needs no request for that.
+    pub(super) fn is_valid_now(&self) -> bool {
         self.view().map_or_else(|| !self.valid_for().is_zero(), |view| view.is_valid())
     }
 
-    /// Waits for the loss of the lock and returns the reason. A broken lock never reports one.
-    pub(crate) async fn lost(&self) -> String {
+    /// Waits for the loss of the lock. A broken lock never reports one.
+    pub(crate) async fn lost(&self) -> Loss {
+        if let Self::Foreign(hold) = self {
+            return hold.lost().await;
+        }
         match self.view() {
-            Some(view) => view.lost().await.why.to_string(),
+            Some(view) => Loss { why: view.lost().await.why.to_string(), at_ns: None },
             None => std::future::pending().await,
         }
     }
@@ -280,6 +374,7 @@ impl Held {
             Self::Permit(permit) => unlock(permit).await,
             Self::Read(reader) => unlock(reader).await,
             Self::Write(writer) => unlock(writer).await,
+            Self::Foreign(hold) => hold.release().await.map_err(|why| (Phase::Unknown, why)),
             Self::Broken { lock, value, .. } => {
                 lock.release(&value).await.map_err(|error| (Phase::Unknown, error))
             }

@@ -16,6 +16,9 @@ pub struct Config {
     pub client: String,
     /// The lock configuration.
     pub mode: Mode,
+    /// The command of the worker whose library takes the locks; `None`: this library takes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
     /// The servers: one URL, or those of a quorum.
     pub urls: Vec<String>,
     /// The lock's name and lease, shared by all clients.
@@ -28,9 +31,8 @@ pub struct Config {
     pub resource: SocketAddr,
 }
 
-/// A command to a running worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// A command to a running workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Start the tasks.
     Start,

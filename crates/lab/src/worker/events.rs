@@ -2,6 +2,7 @@ use std::io::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
 
 use super::config::Config;
+use super::protocol::Line;
 use crate::history::{Event, Op, Phase};
 use crate::timestamp;
 use crate::workload::Details;
@@ -59,10 +60,15 @@ impl EventWriter {
 
     fn write(&self, Observation { op, phase, at, details }: Observation) {
         let event = Event::seen((&self.run, self.seed), at, &self.client, op, phase);
-        let Ok(mut line) = serde_json::to_vec(&details.complete(event)) else { return };
-        line.push(b'\n');
-        // One write per line, so that a kill does not leave part of a line between two others.
-        let mut out = io::stdout().lock();
-        let _ = out.write_all(&line).and_then(|()| out.flush());
+        print(&Line::Event(Box::new(details.complete(event))));
     }
+}
+
+/// Prints a line to the lab.
+pub(super) fn print(line: &Line) {
+    let Ok(mut text) = serde_json::to_vec(line) else { return };
+    text.push(b'\n');
+    // One write per line, so that a kill does not leave part of a line between two others.
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(&text).and_then(|()| out.flush());
 }

@@ -26,11 +26,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(
+    pub(super) async fn new(
         config: Config,
         orders: watch::Receiver<Option<Order>>,
     ) -> Result<Arc<Self>, Box<dyn StdError>> {
-        let (locker, events) = (Breached::new(&config)?, EventWriter::new(&config));
+        let (locker, events) = (Breached::new(&config).await?, EventWriter::new(&config));
         Ok(Arc::new(Self { config, locker, events, orders }))
     }
 

@@ -7,6 +7,7 @@ use crate::history::{Event, Refusal};
 pub(crate) struct Details {
     /// The time of the event, if not now.
     pub(crate) mono_ns: Option<u64>,
+    pub(crate) asked_ns: Option<u64>,
     pub(crate) name: Option<Arc<str>>,
     pub(crate) permits: Option<u32>,
     pub(crate) reads: bool,
@@ -33,6 +34,7 @@ impl Details {
     pub(crate) fn complete(self, event: Event) -> Event {
         let Self {
             mono_ns,
+            asked_ns,
             name,
             permits,
             reads,
@@ -46,6 +48,7 @@ impl Details {
         } = self;
         Event {
             mono_ns: mono_ns.unwrap_or(event.mono_ns),
+            asked_ns,
             hold,
             task,
             name: name.map(|name| name.to_string()),

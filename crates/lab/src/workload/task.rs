@@ -6,7 +6,7 @@ use super::client::{Client, Kind};
 use super::details::Details;
 use crate::history::{Op, Phase, SLOT, TOGETHER};
 use crate::scenario::{FirstAccess, OnLoss, ReadWrite, Span, Waiting, Work};
-use crate::worker::broken_lock::Held;
+use crate::worker::broken_lock::{Held, Loss};
 use crate::worker::not_granted::NotGranted;
 use quorumlock_sim::Dice;
 
@@ -156,6 +156,8 @@ impl<C: Client> Task<C> {
             Op::Lock,
             Phase::Ok,
             Details {
+                asked_ns: held.readings().map(|(asked_ns, _)| asked_ns),
+                mono_ns: held.readings().map(|(_, heard_ns)| heard_ns),
                 nonce: held.nonce(),
                 permits: self.client.permits(),
                 reads: self.reads(),
@@ -177,7 +179,7 @@ impl<C: Client> Task<C> {
         if told {
             return drop(held.unlock().await);
         }
-        if first_access != FirstAccess::Never && self.may_write(&held) {
+        if first_access != FirstAccess::Never && self.may_write(&held).await {
             self.pause_at_failpoint(attempt).await;
             self.write(attempt, &held, access).await;
         }
@@ -215,8 +217,9 @@ impl<C: Client> Task<C> {
         loop {
             tokio::select! {
                 biased;
-                why = &mut lost, if !told => {
-                    self.record(Op::Lost, Phase::Info, Details::of(attempt).what(why));
+                Loss { why, at_ns } = &mut lost, if !told => {
+                    let loss = Details { mono_ns: at_ns, ..Details::of(attempt) };
+                    self.record(Op::Lost, Phase::Info, loss.what(why));
                     told = true;
                     if watches {
                         return true;
@@ -235,7 +238,7 @@ impl<C: Client> Task<C> {
                 );
             }
             let every = self.client.work().write_every_ms.map(Duration::from_millis);
-            if every.is_some_and(|every| since_write >= every) && self.may_write(held) {
+            if every.is_some_and(|every| since_write >= every) && self.may_write(held).await {
                 since_write = Duration::ZERO;
                 self.write(attempt, held, access).await;
             }
@@ -246,8 +249,8 @@ impl<C: Client> Task<C> {
         self.client.work().read_write == Some(ReadWrite::Read)
     }
 
-    fn may_write(&self, held: &Held) -> bool {
-        self.client.work().on_loss == OnLoss::Naive || held.is_valid()
+    async fn may_write(&self, held: &Held) -> bool {
+        self.client.work().on_loss == OnLoss::Naive || held.is_valid().await
     }
 
     /// Stops between the check and the write that relies on it.

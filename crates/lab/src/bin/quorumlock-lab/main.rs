@@ -11,6 +11,8 @@ mod report;
 mod resume;
 mod run;
 mod table;
+mod worker_check;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -34,9 +36,10 @@ enum Command {
     Replay(replay::Args),
     Compare(compare::Args),
     Report(report::Args),
+    WorkerCheck(worker_check::Args),
     Completions(CompletionsArgs),
     Man(ManArgs),
-    /// Run as a locker process of a run.
+    /// Run as a worker, by the lines of docs/lab/WORKERS.md.
     #[command(hide = true)]
     Worker,
 }
@@ -72,6 +75,7 @@ async fn carry_out(command: Command) -> Outcome {
         Command::Replay(args) => replay::replay(args).await,
         Command::Compare(args) => compare::compare(args).await,
         Command::Report(args) => report::report(&args),
+        Command::WorkerCheck(args) => worker_check::worker_check(args).await,
         Command::Completions(args) => completions(&args, Cli::command()),
         Command::Man(args) => man(&args, Cli::command()),
         Command::Worker => Ok(0),

@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 
 use quorumlock_command::{Failure, Outcome, print, say};
-use quorumlock_lab::record::Run;
-use quorumlock_lab::runner::{Driver, Trial};
+use quorumlock_lab::record::{LibraryFacts, Run};
+use quorumlock_lab::runner::{Driver, Library, Trial};
 use quorumlock_lab::scenario::find;
 
 use crate::interrupt::Interrupt;
@@ -10,6 +10,7 @@ use crate::output::require_fresh;
 use crate::own;
 use crate::report::{beside, read};
 use crate::run::{Shown, carry_out, default_dir, new_lab};
+use crate::workers::library;
 
 /// Repeat the runs of an earlier invocation: the same scenarios, modes and seeds.
 ///
@@ -40,12 +41,19 @@ pub(crate) struct Args {
 pub(crate) async fn replay(args: Args) -> Outcome {
     let before = read(&args.dir)?;
     let quick = args.quick || before.command_line.iter().any(|word| word == "--quick");
-    let trials = before
-        .runs
-        .iter()
-        .map(|run| trial(run, quick, &args.dir))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut trials = Vec::new();
+    for run in &before.runs {
+        let library = match &run.library {
+            Some(LibraryFacts { name, command, .. }) => match library(name, command).await? {
+                Some(library) => Some(library),
+                None => continue,
+            },
+            None => None,
+        };
+        trials.push(trial(run, library, quick, &args.dir)?);
+    }
     let out = args.out.unwrap_or_else(|| default_dir(before.seed));
+    require_fresh(&out, false)?;
     own::keep(&own::all_kept(&args.dir), &out)?;
     let interrupt = Interrupt::listen();
     let after = carry_out(&trials, new_lab(before.seed), args.jobs, &out, &interrupt).await?;
@@ -53,10 +61,13 @@ pub(crate) async fn replay(args: Args) -> Outcome {
     print(args.json, &Shown { lab: &after, out: &out })?;
     if after.interrupted {
         return Ok(interrupt.code());
-    require_fresh(&out, false)?;
     }
     let mut agree = true;
-    for (before, after) in before.runs.iter().zip(&after.runs) {
+    // Runs that were skipped have no counterpart.
+    let pairs = before.runs.iter().filter_map(|before| {
+        Some((before, after.runs.iter().find(|after| after.run == before.run)?))
+    });
+    for (before, after) in pairs {
         if before.as_expected != after.as_expected {
             agree = false;
             let said = |run: &Run| if run.as_expected { "as expected" } else { "not as expected" };
@@ -69,9 +80,20 @@ pub(crate) async fn replay(args: Args) -> Outcome {
     Ok(u8::from(!agree))
 }
 
-fn trial(run: &Run, quick: bool, dir: &Path) -> Result<(Trial, Driver), Failure> {
+fn trial(
+    run: &Run,
+    library: Option<&'static Library>,
+    quick: bool,
+    dir: &Path,
+) -> Result<(Trial, Driver), Failure> {
     let unknown = || Failure::usage(format!("{}: no such scenario", run.run));
-    let mode = run.mode.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
+    let mode = run
+        .mode
+        .split(':')
+        .next()
+        .unwrap_or_default()
+        .parse()
+        .map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
     let scenario = match (find(&run.scenario), own::kept(dir, &run.scenario)) {
         (Some(scenario), _) => scenario,
         (None, Some(file)) => own::read(&file)?,
@@ -81,5 +103,6 @@ fn trial(run: &Run, quick: bool, dir: &Path) -> Result<(Trial, Driver), Failure>
     let takeover_delay_ms = Some(takeover_delay_ms);
     let driver =
         run.driver.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
-    Ok((Trial { scenario, mode, seed, repetition, quick, load, takeover_delay_ms }, driver))
+    let trial = Trial { scenario, mode, seed, repetition, quick, load, takeover_delay_ms, library };
+    Ok((trial, driver))
 }

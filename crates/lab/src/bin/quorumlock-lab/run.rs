@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream};
 use quorumlock_command::{Failure, Outcome, exit, print, say};
 use quorumlock_lab::mode::Mode;
 use quorumlock_lab::record::{self, Expected, Lab, Observed, Run};
-use quorumlock_lab::runner::{Driver, Program, Trial, TrialError, environment};
+use quorumlock_lab::runner::{Driver, Library, Program, Trial, TrialError, environment};
 use quorumlock_lab::scenario::{Scenario, all, find};
 use quorumlock_testbed::servers::StartError;
 use serde::Serialize;
@@ -20,6 +20,7 @@ use crate::progress::Bar;
 use crate::report::beside;
 use crate::resume;
 use crate::table::{self, cells};
+use crate::workers::{Named, libraries};
 
 /// Carry out scenarios and judge them.
 ///
@@ -50,6 +51,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = delay_ms)]
     takeover_delay: Vec<u64>,
 
+    /// Take the locks of another library: a program that speaks the lines of docs/lab/WORKERS.md. With
+    /// it, theory predicts nothing, and the modes are S, Q5 and RS by default. May be repeated.
+    #[arg(long, value_name = "NAME=COMMAND")]
+    worker: Vec<Named>,
+
     /// Number of repetitions, each with other random numbers.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     repeat: u64,
@@ -74,24 +80,32 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
+    /// Add to DIR the runs that are missing there: the same command again, after an interrupt. The
+    /// seed is that of the runs in DIR.
+    #[arg(long, requires = "out")]
+    resume: bool,
+
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) async fn run(args: Args) -> Outcome {
-    /// Add to DIR the runs that are missing there: the same command again, after an interrupt. The
-    /// seed is that of the runs in DIR.
-    #[arg(long, requires = "out")]
-    resume: bool,
-
     let scenarios = chosen(&args)?;
     let resumed = args.out.as_ref().filter(|_| args.resume);
     let before = resumed.map(|dir| resume::read(dir, args.seed)).transpose()?;
     let known = before.as_ref().map(|before| before.seed);
     let seed = known.or(args.seed).unwrap_or_else(|| rand::random_range(0..1_000_000));
-    let mut trials = trials(&args, &scenarios, seed)?;
+    let libraries = libraries(&args.worker).await?;
+    let mut trials = trials(&args, &scenarios, &libraries, seed)?;
     let out = args.out.clone().unwrap_or_else(|| default_dir(seed));
+    let lab = match before {
+        Some(before) => resume::missing(before, &mut trials),
+        None => {
+            require_fresh(&out, true)?;
+            new_lab(seed)
+        }
+    };
     own::keep(&args.plan, &out)?;
     let interrupt = Interrupt::listen();
     let lab = carry_out(&trials, lab, args.jobs, &out, &interrupt).await?;
@@ -102,13 +116,6 @@ pub(crate) async fn run(args: Args) -> Outcome {
     }
     Ok(u8::from(!cells(&lab.runs).iter().all(table::Cell::as_expected)))
 }
-    let lab = match before {
-        Some(before) => resume::missing(before, &mut trials),
-        None => {
-            require_fresh(&out, true)?;
-            new_lab(seed)
-        }
-    };
 
 fn chosen(args: &Args) -> Result<Vec<&'static Scenario>, Failure> {
     let valid = || all().iter().map(|scenario| scenario.id).collect::<Vec<_>>().join(", ");
@@ -130,6 +137,7 @@ fn chosen(args: &Args) -> Result<Vec<&'static Scenario>, Failure> {
 fn trials(
     args: &Args,
     scenarios: &[&'static Scenario],
+    libraries: &[&'static Library],
     seed: u64,
 ) -> Result<Vec<(Trial, Driver)>, Failure> {
     let quick = args.quick;
@@ -139,11 +147,17 @@ fn trials(
     if delays.is_empty() {
         delays.push(None);
     }
+    let libraries: Vec<_> = match libraries {
+        [] => vec![None],
+        _ => libraries.iter().copied().map(Some).collect(),
+    };
     let mut trials = Vec::new();
     for &scenario in scenarios {
-        let modes = if args.modes.is_empty() { scenario.modes() } else { args.modes.clone() };
+        let modes = args.modes_of(scenario);
         for mode in modes.into_iter().filter(|mode| scenario.expected(*mode).is_some()) {
-            for &takeover_delay_ms in &delays {
+            for (&library, &takeover_delay_ms) in
+                libraries.iter().flat_map(|library| delays.iter().map(move |ms| (library, ms)))
+            {
                 trials.extend((0..args.repeat).map(|repetition| Trial {
                     scenario,
                     mode,
@@ -152,6 +166,7 @@ fn trials(
                     quick,
                     load: None,
                     takeover_delay_ms,
+                    library,
                 }));
             }
         }
@@ -169,6 +184,17 @@ fn trials(
     }
 }
 
+impl Args {
+    fn modes_of(&self, scenario: &Scenario) -> Vec<Mode> {
+        match (&self.modes[..], &self.worker[..]) {
+            ([], []) => scenario.modes(),
+            // Those that other libraries have.
+            ([], _) => vec![Mode::S, Mode::Q5, Mode::RS],
+            (modes, _) => modes.to_vec(),
+        }
+    }
+}
+
 /// Reads a takeover delay, in milliseconds.
 fn delay_ms(text: &str) -> Result<u64, String> {
     let delay = humantime::parse_duration(text).map_err(|error| error.to_string())?;
@@ -178,6 +204,12 @@ fn delay_ms(text: &str) -> Result<u64, String> {
     }
 }
 
+/// The record of this invocation, without runs.
+pub(crate) fn new_lab(seed: u64) -> Lab {
+    Lab::new(seed, std::env::args().collect(), environment::gather(env!("CARGO_PKG_VERSION")))
+}
+
+/// Carries out the trials and adds them to the record `lab`.
 pub(crate) async fn carry_out(
     trials: &[(Trial, Driver)],
     mut lab: Lab,
@@ -186,6 +218,10 @@ pub(crate) async fn carry_out(
     interrupt: &Interrupt,
 ) -> Result<Lab, Failure> {
     create_dir(&out.join("runs"), out)?;
+    let written = |lab: &Lab| {
+        record::write(&out.join("lab.json"), lab).map_err(|error| cannot_write(out, &error))
+    };
+    written(&lab)?;
     let program = worker_program()?;
     let bar = Bar::new(trials.len());
     let carried_out = trials.iter().map(async |(trial, driver): &(Trial, Driver)| {
@@ -204,12 +240,6 @@ pub(crate) async fn carry_out(
                 written(&lab)?;
             }
             Err(why) => left_out = why,
-/// The record of this invocation, without runs.
-pub(crate) fn new_lab(seed: u64) -> Lab {
-    Lab::new(seed, std::env::args().collect(), environment::gather(env!("CARGO_PKG_VERSION")))
-}
-
-/// Carries out the trials and adds them to the record `lab`.
         }
     }
     bar.clear();
@@ -218,10 +248,6 @@ pub(crate) fn new_lab(seed: u64) -> Lab {
     }
     for run in lab.runs.iter().filter(|run| !run.as_expected) {
         say(format_args!("{}: {}", run.run, run.why.as_deref().unwrap_or_default()));
-    let written = |lab: &Lab| {
-        record::write(&out.join("lab.json"), lab).map_err(|error| cannot_write(out, &error))
-    };
-    written(&lab)?;
     }
     Ok(lab)
 }

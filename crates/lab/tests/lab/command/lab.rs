@@ -71,6 +71,21 @@ fn a_run_is_recorded_judged_and_reported() {
     assert!(runs[1]["observed"]["St"].as_u64().unwrap() > 0, "{report}");
     assert!(runs.iter().all(|run| run["as_expected"] == true), "{report}");
     assert!(out.join("runs/L04-QF-process-s3-0/history.jsonl").exists());
+    // Each run's file has the whole plan, and modes that are compared have one lease.
+    let files = ["S", "QF"].map(|mode| {
+        let file = out.join(format!("runs/L04-{mode}-process-s3-0/run.json"));
+        serde_json::from_str::<serde_json::Value>(&std::fs::read_to_string(file).unwrap()).unwrap()
+    });
+    for (file, voters) in files.iter().zip([1, 5]) {
+        let plan = &file["plan"];
+        assert_eq!(plan["servers"]["voters"], voters, "{file}");
+        assert_eq!(plan["clients"][0]["work"]["failpoint_ms"], 500, "{file}");
+        assert!(plan["schedule"].as_array().unwrap().len() > 3, "{file}");
+        assert_eq!(plan["locking"]["lease_ms"], files[0]["lease_ms"], "{file}");
+        assert_eq!(file["quick"], true, "{file}");
+        assert!(file["timeouts"]["step_ms"].as_u64() > Some(0), "{file}");
+        assert!(!file["nodes"][0]["version"].as_str().unwrap().is_empty(), "{file}");
+    }
     let text = run(&["report", path(&out)]).expect(0).stdout;
     assert!(text.contains("fenced"), "{text}");
     // The same lab, with a result that is not as expected.
@@ -81,21 +96,6 @@ fn a_run_is_recorded_judged_and_reported() {
     run(&["report", path(&out)]).expect(1);
 }
 
-#[test]
-fn a_plan_of_ones_own_is_carried_out_and_replayed() {
-    let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/plans/restart_empty.toml");
-    let dir = tempfile::tempdir().unwrap();
-    let bad = dir.path().join("bad.toml");
-    let text = std::fs::read_to_string(plan).unwrap();
-    std::fs::write(&bad, text.replace("tail_ms = 1000", "tail_ms = 600001")).unwrap();
-    run(&["run", "--plan", path(&bad)]).expect(64).says(&["bad.toml", "tail_ms is 600001: 0 to"]);
-
-    let Some(_servers) = servers(5) else { return };
-    let (out, again) = (dir.path().join("out"), dir.path().join("again"));
-    let arguments = ["run", "--plan", plan, "--seed", "3", "--json", "--out", path(&out)];
-    let report = run(&arguments).expect(0).json();
-    let runs = report["runs"].as_array().unwrap();
-    let modes = runs.iter().map(|run| run["mode"].as_str().unwrap()).collect::<Vec<_>>();
 #[test]
 fn runs_are_not_overwritten_and_missing_ones_are_added() {
     let dir = tempfile::tempdir().unwrap();
@@ -131,6 +131,21 @@ fn runs_are_not_overwritten_and_missing_ones_are_added() {
     simulated(&["--resume"]).expect(64).says(&["other", "name another directory"]);
 }
 
+#[test]
+fn a_plan_of_ones_own_is_carried_out_and_replayed() {
+    let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/plans/restart_empty.toml");
+    let dir = tempfile::tempdir().unwrap();
+    let bad = dir.path().join("bad.toml");
+    let text = std::fs::read_to_string(plan).unwrap();
+    std::fs::write(&bad, text.replace("tail_ms = 1000", "tail_ms = 600001")).unwrap();
+    run(&["run", "--plan", path(&bad)]).expect(64).says(&["bad.toml", "tail_ms is 600001: 0 to"]);
+
+    let Some(_servers) = servers(5) else { return };
+    let (out, again) = (dir.path().join("out"), dir.path().join("again"));
+    let arguments = ["run", "--plan", plan, "--seed", "3", "--json", "--out", path(&out)];
+    let report = run(&arguments).expect(0).json();
+    let runs = report["runs"].as_array().unwrap();
+    let modes = runs.iter().map(|run| run["mode"].as_str().unwrap()).collect::<Vec<_>>();
     assert_eq!(modes, ["Q5", "QQ", "S"], "{report}");
     let fell = runs.iter().map(|run| run["observed"]["V"].as_u64() > Some(0)).collect::<Vec<_>>();
     assert_eq!(fell, [true, false, true], "{report}");

@@ -7,3 +7,4 @@ mod pages;
 pub(crate) mod process;
 mod report;
 mod takeover_delay;
+mod workers;
