@@ -109,7 +109,9 @@ test-interop: .cargo-is-there
 	elif [ $$code != 0 ]; then \
 		exit $$code; \
 	else \
-		QUORUMLOCK_INTEROP=$$interop cargo test --workspace --all-features --test interop; \
+		export QUORUMLOCK_INTEROP=$$interop && \
+		cargo test --workspace --all-features --test interop && \
+		cargo test --workspace --all-features --test lab -- workers_of_other_libraries; \
 	fi
 
 # Where pip cannot fetch there is nothing to test with.
