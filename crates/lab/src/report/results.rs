@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::words::time;
+use super::words::{count, counted, time};
 use crate::judge::{Proportion, overtakings_per_1000, wilson};
 use crate::mode::Mode;
 use crate::record::{Expected, Run, agrees};
@@ -99,6 +99,24 @@ pub(super) fn modes<'a>(scenarios: &[Scenario<'a>]) -> Vec<&'a str> {
 }
 
 impl Scenario<'_> {
+    /// The leases of its modes, if they are known and differ: `R 6 s, RS 24 s`. Times of modes with
+    /// different leases cannot be compared.
+    pub(super) fn different_leases(&self) -> Option<String> {
+        let mut leases = Vec::new();
+        for result in &self.results {
+            for lease in result.each().map(|run| run.lease_ms).collect::<BTreeSet<_>>() {
+                leases.push((result.mode, lease));
+            }
+        }
+        let first = leases.first()?.1;
+        let differ = leases.iter().any(|(_, lease)| *lease != first);
+        let known = leases.iter().all(|(_, lease)| *lease > 0);
+        let texts = leases
+            .iter()
+            .map(|(mode, lease)| format!("{mode} {}", time(Duration::from_millis(*lease))));
+        (differ && known).then(|| texts.collect::<Vec<_>>().join(", "))
+    }
+
     /// The takeover delays of its runs.
     pub(super) fn delays_ms(&self) -> BTreeSet<u64> {
         self.results.iter().map(|result| result.delay_ms).collect()
@@ -203,28 +221,46 @@ impl<'a> ModeResult<'a> {
 
     /// The observation in a word or two.
     pub(super) fn observed(&self) -> &'static str {
-        let any = |of: fn(&Run) -> u64| self.sum(of) > 0;
-        if any(|run| run.observed.violations) && any(|run| run.observed.stale_effects) {
-            "violation, stale writes"
-        } else if any(|run| run.observed.violations) && any(|run| run.observed.refused_effects) {
-            "violation, stale writes refused"
-        } else if any(|run| run.observed.violations) {
-            "violation"
-        } else if any(|run| run.observed.stale_effects) {
-            "stale writes"
-        } else if any(|run| run.observed.refused_effects) {
-            "stale writes refused"
-        } else if self.expected == Expected::Disordered
-            && any(|run| run.observed.tokens_out_of_order)
-        {
-            "tokens fall"
+        self.observation().0
+    }
+
+    /// In how many of the runs that was observed: `1 of 3 runs`; `3 runs` if in all.
+    pub(super) fn observed_in(&self) -> String {
+        let seen = self.observation().1;
+        let (seen, all) = (self.sum(|run| u64::from(seen(run))), self.runs.len() as u64);
+        let runs = counted(all, "run");
+        if seen == all { runs } else { format!("{} of {runs}", count(seen)) }
+    }
+
+    /// The observation, and whether a run shows it.
+    fn observation(&self) -> (&'static str, fn(&Run) -> bool) {
+        let any = |of: fn(&Run) -> bool| self.each().any(of);
+        let fell = |run: &Run| run.observed.violations > 0;
+        let stale = |run: &Run| run.observed.stale_effects > 0;
+        let refused = |run: &Run| run.observed.refused_effects > 0;
+        let falls = |run: &Run| run.observed.tokens_out_of_order > 0;
+        if any(fell) && any(stale) {
+            let either = |run: &Run| run.observed.violations > 0 || run.observed.stale_effects > 0;
+            ("violation, stale writes", either)
+        } else if any(fell) && any(refused) {
+            let either =
+                |run: &Run| run.observed.violations > 0 || run.observed.refused_effects > 0;
+            ("violation, stale writes refused", either)
+        } else if any(fell) {
+            ("violation", fell)
+        } else if any(stale) {
+            ("stale writes", stale)
+        } else if any(refused) {
+            ("stale writes refused", refused)
+        } else if self.expected == Expected::Disordered && any(falls) {
+            ("tokens fall", falls)
         } else if self.expected == Expected::Refused && self.each().all(|run| run.as_expected) {
-            "refused"
+            ("refused", |_| true)
         } else if self.sum(|run| run.observed.grants) == 0 {
             // Without grants, nothing is known about exclusion.
-            "nothing granted"
+            ("nothing granted", |_| true)
         } else {
-            "no violation"
+            ("no violation", |_| true)
         }
     }
 }
@@ -309,6 +345,23 @@ mod tests {
         assert_eq!(result.overtakings_per_1000(), Some(150.0));
         assert_eq!(result.worst(|run| run.observed.handover_p99_ms), Some(7.0));
         assert_eq!((result.violated_runs(), result.observed()), (1, "violation"));
+        assert_eq!(result.observed_in().replace('\u{a0}', " "), "1 of 2 runs");
+        assert_eq!(of(&runs[..1]).observed_in().replace('\u{a0}', " "), "1 run");
+    }
+
+    #[test]
+    fn leases_that_differ_are_told() {
+        let mut runs = ["R", "RS"].map(|mode| run("L16", mode, Expected::Ok));
+        let told = |runs: &[Run]| {
+            let placed = runs.iter().map(|run| Placed { source: 0, run });
+            scenarios(placed)[0].different_leases()
+        };
+        assert_eq!(told(&runs), None);
+        runs[1].lease_ms = 24_000;
+        assert_eq!(told(&runs).unwrap().replace('\u{a0}', " "), "R 8 s, RS 24 s");
+        // A record of an earlier version.
+        runs[0].lease_ms = 0;
+        assert_eq!(told(&runs), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The verdict: the sentence at the top of the page.
 
 use super::results::Scenario;
-use super::words::{counted, percent};
+use super::words::{count, counted, percent};
 use crate::judge::{rule_of_three, wilson};
 use crate::record::Expected;
 
@@ -69,15 +69,15 @@ impl Verdict {
             format!("{} of {} as expected", self.as_expected, counted(self.results, "result"),);
         let mut parts = vec![results];
         if self.may.runs > 0 {
-            parts.push(format!("mutual exclusion {} where it can fall", self.may.words()));
+            let may = self.may.words("where it can fall", "");
+            parts.push(format!("mutual exclusion {may}"));
         }
         if self.must.runs > 0 {
             let bound = rule_of_three(self.must.holds).filter(|_| self.must.violations == 0);
             let bound = bound.map(|bound| {
-                format!(" (upper 95\u{a0}% bound {} per hold, rule of three)", percent(bound))
+                format!(": upper 95\u{a0}% bound {} per hold, rule of three", percent(bound))
             });
-            let (words, bound) = (self.must.words(), bound.unwrap_or_default());
-            parts.push(format!("{words} where it must hold{bound}"));
+            parts.push(self.must.words("where it must hold", &bound.unwrap_or_default()));
         }
         if self.stale > 0 {
             let stale = counted(self.stale, "stale effect");
@@ -111,13 +111,13 @@ impl Verdict {
 }
 
 impl Fell {
-    fn words(&self) -> String {
+    /// In how many of how many runs it fell. Overlaps of one run have one cause, so they are in brackets.
+    fn words(&self, place: &str, bound: &str) -> String {
+        let word = if self.violations == 0 { "violated" } else { "VIOLATED" };
+        let overlaps = counted(self.violations, "overlap");
+        let (fell, runs) = (count(self.violated_runs), counted(self.runs, "run"));
         let holds = counted(self.holds, "hold");
-        match self.violations {
-            0 => format!("violated 0 times in {holds}"),
-            1 => format!("VIOLATED once in {holds}"),
-            more => format!("VIOLATED {} in {holds}", counted(more, "time")),
-        }
+        format!("{word} in {fell} of {runs} {place} ({overlaps} in {holds}{bound})")
     }
 }
 
@@ -155,9 +155,9 @@ mod tests {
         assert!(verdict.good());
         assert_eq!(
             plain(&verdict.sentence()),
-            "3 of 3 results as expected; mutual exclusion VIOLATED 3 times in 2 000 holds where it \
-             can fall; violated 0 times in 1 000 holds where it must hold (upper 95 % bound 0.3 % \
-             per hold, rule of three)."
+            "3 of 3 results as expected; mutual exclusion VIOLATED in 2 of 2 runs where it can fall \
+             (3 overlaps in 2 000 holds); violated in 0 of 1 run where it must hold (0 overlaps in \
+             1 000 holds: upper 95 % bound 0.3 % per hold, rule of three)."
         );
         let remark = plain(&verdict.remarks()[0]);
         assert!(remark.contains("0 of 1 run had") && remark.contains("0 % to 79.3 %"), "{remark}");
@@ -169,7 +169,10 @@ mod tests {
         assert!(!verdict.good());
         let sentence = plain(&verdict.sentence());
         assert!(sentence.contains("0 of 1 result as expected"), "{sentence}");
-        assert!(sentence.contains("VIOLATED once in 1 000 holds where it must"), "{sentence}");
+        assert!(
+            sentence.contains("VIOLATED in 1 of 1 run where it must hold (1 overlap"),
+            "{sentence}"
+        );
         assert!(!sentence.contains("bound"), "{sentence}");
     }
 

@@ -29,7 +29,7 @@ fn the_verdict_is_first_and_everything_is_there() {
     let (written, page) = report(&lab);
     assert!(written.as_expected, "{written:?}");
     assert!(written.verdict.contains("5 of 5"), "{written:?}");
-    let verdict = page.find("mutual exclusion VIOLATED 4").unwrap();
+    let verdict = page.find("mutual exclusion VIOLATED in 4 of 4").unwrap();
     assert!(verdict < page.find("<table").unwrap() && verdict < page.find("<svg").unwrap());
     for words in ["smallest witness", "--seed 42", "Valkey 9.1.2", "Glossary", "rule of three"] {
         assert!(page.contains(words), "{words}");
@@ -150,7 +150,7 @@ fn a_comparison_has_its_own_scenarios_and_what_was_not_recorded() {
     let lab = LabDir::comparison();
     let (written, page) = report(&lab);
     assert!(written.as_expected && written.verdict.contains("4 of 4"), "{written:?}");
-    assert!(written.verdict.contains("VIOLATED once"), "where it can fall: {written:?}");
+    assert!(written.verdict.contains("VIOLATED in 1 of"), "where it can fall: {written:?}");
     let free = fs::read_to_string(lab.path().join("tables/free-locks.csv")).unwrap();
     assert!(
         free.contains("median\",µs,41,187\n") && free.contains("per second,51234,9876"),

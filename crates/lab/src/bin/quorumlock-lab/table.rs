@@ -23,6 +23,11 @@ impl Cell<'_> {
         let worst = |of: fn(&Run) -> f64| runs.iter().map(|run| of(run)).fold(0.0, f64::max);
         let vacancy = worst(|run| run.observed.vacancy_ms);
         let expected = first.expected;
+        let fell = sum(|run| u64::from(run.observed.violations + run.observed.stale_effects > 0));
+        let seen = match (fell, runs.len()) {
+            (0, _) | (_, 1) => String::new(),
+            (fell, all) => format!("  in {fell} of {all} runs"),
+        };
         let longest = worst(|run| run.observed.failing_ms);
         let total = worst(|run| run.observed.failing_total_ms);
         let failing = match longest > 0.0 {
@@ -34,7 +39,9 @@ impl Cell<'_> {
             .filter(|_| overtakings > 0)
             .map(|rate| format!("\n{overtakings} overtakings, {rate:.1} of 1000"));
         let overtaken = overtaken.unwrap_or_default();
-        format!("{expected}{mark}\nV {v} E {e} St {st}\nU {vacancy:.0} ms{failing}{overtaken}")
+        format!(
+            "{expected}{mark}\nV {v} E {e} St {st}{seen}\nU {vacancy:.0} ms{failing}{overtaken}"
+        )
     }
 }
 

@@ -1,3 +1,4 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -79,7 +80,8 @@ fn invocation(lab: &Lab) -> String {
         known("clock source ", &environment.clocksource),
         environment.load_before.map(three).join(", "),
     );
-    let items = [program, machine, summary(lab)].map(|text| item(&text)).concat();
+    let items = [program, machine, summary(lab)].into_iter().chain(other_servers(lab));
+    let items = items.map(|text| item(&text)).collect::<String>();
     format!("\n```sh\n{}\n```\n\n{items}", shell(lab))
 }
 
@@ -107,6 +109,22 @@ fn summary(lab: &Lab) -> String {
     let runs = counted(lab.runs.len() as u64, "run");
     let cut = if lab.interrupted { " Interrupted: not all runs were carried out." } else { "" };
     format!("{runs} on {day} in {lasted}, {} as expected.{cut}", count(good))
+}
+
+/// `Other servers: redis 7.0.15 in L23, L24.` Clocks cannot be set on each server.
+fn other_servers(lab: &Lab) -> Option<String> {
+    let mut others = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for run in &lab.runs {
+        let versions = run.nodes.iter().map(|node| node.version.as_str());
+        for version in versions.filter(|version| *version != lab.environment.server) {
+            others.entry(version).or_default().insert(&run.scenario);
+        }
+    }
+    let others = others.into_iter().map(|(version, scenarios)| {
+        format!("{version} in {}", scenarios.into_iter().collect::<Vec<_>>().join(", "))
+    });
+    let others = others.collect::<Vec<_>>();
+    (!others.is_empty()).then(|| format!("Other servers: {}.", others.join("; ")))
 }
 
 fn item(text: &str) -> String {
@@ -170,7 +188,7 @@ fn unexpected(labs: &[Lab]) -> String {
 mod tests {
     use super::*;
     use crate::record::sample::run;
-    use crate::record::{Environment, Expected, SCHEMA};
+    use crate::record::{Environment, Expected, NodeFacts, SCHEMA};
 
     fn lab(runs: Vec<Run>) -> Lab {
         let words = ["target/release/quorumlock-lab", "run", "--all", "--seed", "42"];
@@ -186,6 +204,7 @@ mod tests {
         Lab {
             schema: SCHEMA,
             command_line: words.map(str::to_owned).to_vec(),
+            resumed: Vec::new(),
             seed: 42,
             interrupted: false,
             environment,
@@ -204,7 +223,6 @@ mod tests {
     fn the_head_says_how_and_where() {
         let first = run("L01", "S", Expected::Ok);
         let second = Run { began_wall_ns: 89_000_000_000, ..first.clone() };
-            resumed: Vec::new(),
         let page = results_page(&[lab(vec![first, second])]);
         assert_has(
             &page,
@@ -218,6 +236,22 @@ mod tests {
                 "None.\n",
             ],
         );
+    }
+
+    #[test]
+    fn another_server_of_some_runs_is_told() {
+        let node = |version: &str| NodeFacts {
+            version: version.to_owned(),
+            run_id: String::new(),
+            role: "voter".to_owned(),
+        };
+        let mut runs = ["L01", "L23", "L24"].map(|id| run(id, "S", Expected::Ok));
+        let versions = ["Valkey 9.1.2", "redis 7.0.15", "redis 7.0.15"];
+        for (run, version) in runs.iter_mut().zip(versions) {
+            run.nodes = vec![node(version)];
+        }
+        let page = results_page(&[lab(runs.to_vec())]);
+        assert_has(&page, &["- Other servers: redis 7.0.15 in L23, L24.\n"]);
     }
 
     #[test]

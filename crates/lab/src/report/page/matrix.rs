@@ -61,6 +61,7 @@ fn cell(result: &ModeResult<'_>) -> Markup {
             @for (letter, number) in seen {
                 " " span.pair { (letter) "\u{a0}" (count(number)) }
             }
+            @if result.violated_runs() > 0 { div.minor { "in " (result.observed_in()) } }
             @if result.as_expected() != Some(true) {
                 div.minor { "expected: " (expectation(result.expected)) }
             }

@@ -55,6 +55,9 @@ pub(in crate::report) fn scenario(
             h2 { (clean(scenario.id)) ": " (clean(scenario.title)) }
             p.story { (clean(scenario.story)) }
             (summary(&scenario.results))
+            @if let Some(leases) = scenario.different_leases() {
+                p.warning { "The leases differ, so times of these modes cannot be compared: " (clean(&leases)) "." }
+            }
             @if delays.is_some() {
                 p.minor { "+: with this takeover delay." }
             }
@@ -90,7 +93,7 @@ fn summary(results: &[ModeResult<'_>]) -> Markup {
                 li.(class) {
                     strong { (clean(&result.label())) }
                     ": expected " (expectation(result.expected)) ", observed " (result.observed())
-                    " in " (counted(result.runs.len() as u64, "run")) " "
+                    " in " (result.observed_in()) " "
                     span.sign { (sign) }
                     @for why in result.each().filter_map(|run| run.why.as_deref()).take(3) {
                         span.why { (clean(why)) }
@@ -107,7 +110,7 @@ fn lanes(result: &ModeResult<'_>, section: &Section<'_>) -> Markup {
         details.lanes open[bad || section.only] {
             summary {
                 strong { "Mode " (clean(&result.label())) }
-                ": " (result.observed()) ", " (counted(result.runs.len() as u64, "run"))
+                ": " (result.observed()) ", " (result.observed_in())
             }
             @if let Some(figure) = &section.figure { (figure) }
             @for missing in &section.missing { p.warning { (clean(missing)) } }
