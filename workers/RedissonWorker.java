@@ -113,13 +113,15 @@ public class RedissonWorker {
         hello.put("topologies", fenced ? List.of("one", "sentinel") : List.of("one", "quorum", "sentinel"));
         hello.put("kinds", List.of("lock"));
         hello.put("features", fenced ? List.of("renewal", "tokens") : List.of("renewal"));
-        hello.put("options", Map.of("lockWatchdogTimeout", "the lease"));
+        hello.put("options", Map.of("lockWatchdogTimeout", "the lease", "lazyInitialization", true));
         say(hello);
     }
 
     static Config config(Map<String, Object> order) {
         Config config = new Config();
         config.setLockWatchdogTimeout(number(order, "lease_ms"));
+        // A quorum need not be reached as a whole.
+        config.setLazyInitialization(true);
         return config;
     }
 

@@ -70,7 +70,7 @@ pub struct Trial {
     pub load: Option<Load>,
     /// The takeover delay in milliseconds; `None`: that of the plan.
     pub takeover_delay_ms: Option<u64>,
-    /// The library whose locks are taken; `None`: this one.
+    /// The library whose locks are taken; `None`: quorumlock.
     pub library: Option<&'static Library>,
 }
 
@@ -400,7 +400,11 @@ impl RunnerSetup {
         let ready = tokio::time::timeout(within, states.wait_for(all_ready)).await;
         if !matches!(ready, Ok(Ok(_))) {
             let why = format!("not all workers are ready within {within:?}");
-            return Err(std::io::Error::other(why).into());
+            // What another library does at its start must not end the runs of others.
+            return Err(match trial.library {
+                Some(library) => TrialError::Missing(format!("{}: {why}", library.name)),
+                None => std::io::Error::other(why).into(),
+            });
         }
         Ok(setup)
     }

@@ -224,11 +224,6 @@ impl Story {
             tokens_out_of_order: 0,
             lost: violated,
         };
-        let node = NodeFacts {
-            version: "Valkey 9.1.2".into(),
-            run_id: "ab12".into(),
-            role: "master".into(),
-        };
         let fell = self.clash && self.expected == Expected::Ok;
         Run {
             schema: 1,
@@ -255,7 +250,7 @@ impl Story {
             stuck: None,
             began_wall_ns: 1_770_000_000_000_000_000,
             lasted_ms: 2_500.0,
-            nodes: vec![node],
+            nodes: vec![node()],
             interrupted: false,
         }
     }
@@ -323,6 +318,10 @@ impl Story {
         events.sort_by_key(|event| event.mono_ns);
         events
     }
+}
+
+fn node() -> NodeFacts {
+    NodeFacts { version: "Valkey 9.1.2".into(), run_id: "ab12".into(), role: "master".into() }
 }
 
 /// a to z, then aa.
