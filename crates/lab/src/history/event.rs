@@ -59,8 +59,9 @@ pub struct Event {
     /// When the lease's validity ends, as the holder knows it, on the clock of `mono_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until_ns: Option<u64>,
-    /// When the worker of another library asked for the lock, on the clock of `mono_ns`. Present at
-    /// its grant; `mono_ns` is then when the worker heard of the grant.
+    /// When the worker of another library asked, on the clock of `mono_ns`: the request that was
+    /// granted, which may not be the attempt's first. Present at its grant; `mono_ns` is then when the
+    /// worker heard of the grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_ns: Option<u64>,
     /// The server that the fault concerns.

@@ -134,7 +134,6 @@ impl HistoryReplay {
         let (permits, reads) = (event.permits.unwrap_or(1), event.reads);
         // If the history begins in the middle of an attempt, its `invoke` event is missing.
         let asked = self.open.get(&key).map_or(at, |open| open.asked);
-        let asked = event.asked_ns.map_or(asked, instant);
         // The grant tells the slot: the name is that of the grant.
         let granted = Some(Grant { at, task, permits, reads, token, valid_until });
         self.open.insert(key, Open { name, asked, granted });

@@ -1,11 +1,11 @@
 //! Workers of other libraries: which lines they lack, and their locks under the lab's faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use quorumlock_lab::history::{Event, Phase, Reader};
+use quorumlock_lab::history::{Event, Op, Phase, Reader};
 use quorumlock_lab::record::{Attempt, read_attempts};
 use quorumlock_testbed::skip;
 use serde_json::Value;
@@ -253,6 +253,10 @@ fn the_library_is_stopped_cut_off_and_killed(run: &Path) {
     let held = attempts.iter().find(|attempt| attempt.client == "d").unwrap();
     let lease_ns = 2_000_000_000;
     assert!(first("e") >= held.asked_ns + lease_ns, "{attempts:#?}");
+    // A wait begins with the client's first request, however often its library gives up.
+    let begins = |event: &&Event| (event.op, event.phase) == (Op::Lock, Phase::Invoke);
+    let begun = events.iter().filter(begins).map(|event| event.mono_ns).collect::<BTreeSet<_>>();
+    assert!(attempts.iter().all(|attempt| begun.contains(&attempt.asked_ns)), "{attempts:#?}");
     let in_order = |attempt: &Attempt| attempt.granted_ns.is_none_or(|at| attempt.asked_ns <= at);
     assert!(attempts.iter().all(in_order), "{attempts:#?}");
 }
