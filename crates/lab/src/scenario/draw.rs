@@ -46,17 +46,19 @@ impl Draw {
         self.dice.next_u64()
     }
 
-    /// A plan without clients and faults: the servers of the mode, and a drawn lease of 6 or 7 s, the
-    /// same in all modes of a seed, so that times of modes can be compared. It is in whole seconds,
-    /// which etcd counts. A holder hears of a loss at its next renewal, a third of the lease later;
-    /// servers and a rival start before that, on a busy machine too. Behind sentinels leases are four
-    /// times as long.
+    /// A plan without clients and faults: the servers of the mode, and a drawn lease of 8 to 9 s. A
+    /// holder hears of a loss at its next renewal, a third of that later. Servers and a rival start
+    /// before that, on a busy machine too. Where memories must be proven, the rival waits for a
+    /// quarantine, and leases are half as long; behind sentinels they are three times as long.
     pub fn plan(&mut self) -> Plan {
-        let drawn_ms = 1_000 * self.ms(6, 7);
+        let drawn_ms = self.ms(4_000, 4_500);
         let (lease_ms, max_lease_ms) = match self.mode.engine() {
             // Sentinels take seconds for a failover: they ask each replica once a second.
-            Engine::Sentinel => (4 * drawn_ms, 30_000),
-            _ => (drawn_ms, 8_000),
+            Engine::Sentinel => (6 * drawn_ms, 30_000),
+            _ if self.mode.strict() => (drawn_ms, 5_000),
+            // etcd counts whole seconds.
+            _ if self.mode == Mode::E => (2 * drawn_ms / 1_000 * 1_000, 10_000),
+            _ => (2 * drawn_ms, 10_000),
         };
         // All replicas: if one is missing, that one might be promoted (L17).
         let acks = if self.mode.awaits_replicas() { self.mode.replicas() } else { 0 };

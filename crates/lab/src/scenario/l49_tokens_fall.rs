@@ -23,11 +23,13 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     let lost = 0..draw.mode.majority();
-    // Quarantine is shorter than the difference of the clocks below.
-    (plan.locking.lease_ms, plan.locking.max_lease_ms) = (draw.ms(1_300, 1_500), 2_000);
     let (ahead_ms, behind_ms) = match draw.mode.strict() {
-        // A locker corrects its clock only if that differs by more than 5 s from the nodes'.
-        true => (4_800, 4_800),
+        // Quarantine is shorter than the difference of these clocks. A locker corrects its clock
+        // only if that differs by more than 5 s from the nodes'.
+        true => {
+            (plan.locking.lease_ms, plan.locking.max_lease_ms) = (draw.ms(1_300, 1_500), 2_000);
+            (4_800, 4_800)
+        }
         // Each process proposes by its own clock, for it has not connected yet.
         false => (0, 7_200_000 + 1_000 * draw.ms(0, 3_600).cast_signed()),
     };

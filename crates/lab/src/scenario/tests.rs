@@ -1,5 +1,4 @@
 use super::*;
-use crate::mode::Engine;
 
 #[test]
 fn the_same_seed_gives_the_same_plan_and_another_one_another() {
@@ -13,21 +12,6 @@ fn the_same_seed_gives_the_same_plan_and_another_one_another() {
             assert_ne!(plan, text(scenario, mode, 43, 0), "{} {mode}", scenario.id);
             assert_ne!(plan, text(scenario, mode, 42, 1), "{} {mode}", scenario.id);
         }
-    }
-}
-
-#[test]
-fn all_modes_of_a_scenario_have_one_lease() {
-    for scenario in all() {
-        let modes = Mode::ALL.into_iter().filter(|mode| scenario.expected(*mode).is_some());
-        // Sentinels take seconds for a failover, so leases behind them are longer.
-        let modes = modes.filter(|mode| mode.engine() != Engine::Sentinel);
-        let leases = modes.map(|mode| {
-            let locking = scenario.plan(mode, 42, 0, false).locking;
-            ((locking.lease_ms, locking.max_lease_ms), mode)
-        });
-        let leases = leases.collect::<std::collections::BTreeMap<_, _>>();
-        assert_eq!(leases.len(), 1, "{}: {leases:?}", scenario.id);
     }
 }
 

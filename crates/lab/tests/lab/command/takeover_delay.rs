@@ -33,13 +33,13 @@ fn assert_drawn(dir: &Path, scenarios: &[&str], modes: &[&str]) {
     }
 }
 
-/// The longest lease is 7 s, and L23 needs up to 0.7 of one; L03 needs 3 s.
+/// The longest leases of S1 and QQ are 4.5 s, and L23 needs up to 0.7 of one; L03 needs 3 s.
 #[test]
 fn a_delay_that_suffices_ends_what_is_seen_without_one() {
     let Some(_servers) = servers(5) else { return };
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
-    let sweep = ["run", "L03", "L23", "--modes", "S1,QQ", "--takeover-delay", "0s,5s"];
+    let sweep = ["run", "L03", "L23", "--modes", "S1,QQ", "--takeover-delay", "0s,3200ms"];
     let options = ["--quick", "--seed", "3", "--json", "--out", out];
     let finished = run(&[&sweep[..], &options].concat()).expect(0);
     let report = finished.json();
@@ -52,16 +52,16 @@ fn a_delay_that_suffices_ends_what_is_seen_without_one() {
         assert_eq!(broken(run) > 0, without, "{run:#}");
         assert_eq!(run["expected"], if without { "violation" } else { "ok" });
     }
-    let run_dir = dir.path().join("runs/L03-S1-process-s3-0-d5000");
+    let run_dir = dir.path().join("runs/L03-S1-process-s3-0-d3200");
     let attempts = read_attempts(&run_dir.join("attempts.csv")).unwrap();
-    assert!(attempts.iter().all(|attempt| attempt.takeover_delay_ms == 5_000), "{attempts:?}");
+    assert!(attempts.iter().all(|attempt| attempt.takeover_delay_ms == 3_200), "{attempts:?}");
     let record: Value =
         serde_json::from_str(&fs::read_to_string(run_dir.join("run.json")).unwrap()).unwrap();
-    assert_eq!(record["takeover_delay_ms"], 5_000);
+    assert_eq!(record["takeover_delay_ms"], 3_200);
     // What `run` has drawn goes, and `report` draws it again.
     fs::remove_dir_all(dir.path().join("figures")).unwrap();
     let text = run(&["report", out]).expect(0).stdout;
-    assert!(text.contains("takeover delay 5000 ms"), "{text}");
+    assert!(text.contains("takeover delay 3200 ms"), "{text}");
     assert_drawn(dir.path(), &["L03", "L23"], &["S1", "QQ"]);
 }
 
