@@ -58,7 +58,7 @@ pub use credentials::{Credentials, CredentialsProvider};
 pub use error::{Busy, Error, Lost, NoMajority};
 pub use free_slots::{FreeSlots, pick};
 pub use grant::{Acquired, Grant, LeaseRequest};
-pub use hints::Hints;
+pub use hints::{Hints, QueuedElsewhere};
 pub use ids::{FencingToken, Holder, Incarnation, Nonce, Owner, fnv1a, next_id};
 pub use instant::Instant;
 pub use layout::{Layout, PROTOCOL};

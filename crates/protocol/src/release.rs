@@ -190,6 +190,7 @@ mod tests {
         }
     }
 
+    /// PROTOCOL.md REL4.
     #[test]
     fn it_was_held_if_a_majority_held_it_or_surely_did() {
         for (said, held, settled, was_held) in [

@@ -76,8 +76,8 @@ pub struct WaitOptions {
     pub lease: Duration,
     /// Whether it is for several names.
     pub set: bool,
-    /// Whether it is a writer of a read-write lock: while it waits it keeps new readers out where it is
-    /// queued, and a majority must do so (PROTOCOL.md RW3).
+    /// Whether it is a writer of a read-write lock: while it waits it keeps new readers out where it asks,
+    /// and a majority must do so (PROTOCOL.md RW3).
     pub writes: bool,
     /// How many nodes there are.
     pub nodes: usize,
@@ -365,8 +365,7 @@ impl Waiting {
         // It enqueued at the home node alone, which does not answer.
         let unqueued = by == RefusedBy::Others && self.enqueues && !self.enqueue_on_all;
         self.enqueues = true;
-        let keeps_readers_out = self.options.writes && self.options.nodes > 1;
-        self.enqueue_on_all |= unqueued || self.split_votes > 1 || keeps_readers_out;
+        self.enqueue_on_all |= unqueued || self.split_votes > 1;
         self.yielded = (self.yields || self.options.strict_order) && remaining.is_none();
         self.holder_changed = remaining.is_some_and(|left| {
             let before = std::mem::replace(&mut self.holder_ends, self.asked + left);

@@ -190,7 +190,10 @@ impl<N: Node> QuorumAcquire<N> {
             if tokio::time::timeout(patience.min(left()), moved_on).await.is_ok() {
                 continue;
             }
-            self.0.suspect_late_nodes();
+            let any_late = self.0.suspect_late_nodes();
+            if !any_late && !left().is_zero() {
+                continue;
+            }
             match home_only || patient || self.0.paces.may_hedge() {
                 true => self.0.ask_more(),
                 false => patient = true,
@@ -292,9 +295,13 @@ impl<N: Node> Shared<N> {
         Some((state.round.asks_home_first(), if patient { most } else { usual.unwrap_or(most) }))
     }
 
-    fn suspect_late_nodes(&self) {
-        let now = self.clock.now();
-        self.state().round.pending().for_each(|node| self.paces.suspect(node, now));
+    /// Suspects the nodes that are late. Returns whether there are any.
+    fn suspect_late_nodes(&self) -> bool {
+        let (now, state) = (self.clock.now(), self.state());
+        let late = |node: &usize| self.paces.is_late(*node, state.asked_at[*node], now);
+        let late: Vec<_> = state.round.pending().filter(late).collect();
+        late.iter().for_each(|node| self.paces.suspect(*node, now));
+        !late.is_empty()
     }
 
     fn ask_more(self: &Arc<Self>) {
@@ -365,7 +372,7 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
         self.votes.answered(node, self.nodes[node].label(), &answer);
         let mut state = self.state();
         if let Answer::Yes(_) | Answer::No(Denial::Busy(_)) = answer {
-            self.paces.answered(node, self.clock.now().since(state.asked_at[node]));
+            self.paces.answered(node, state.asked_at[node], self.clock.now());
         }
         match state.phase {
             // An early instant is enough: `decision` judges again whether the round is won.

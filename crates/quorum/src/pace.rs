@@ -23,6 +23,8 @@ struct Shared {
 struct Pace {
     /// How long it took to answer lately, in microseconds: a moving average.
     usual: AtomicU64,
+    /// When it last answered, in microseconds of the lease clock.
+    answered: AtomicU64,
     /// Whether it was late, and has not answered since.
     suspect: AtomicBool,
     /// When it was last asked whether it answers.
@@ -50,10 +52,11 @@ impl Paces {
         (usual * 3).clamp(TUNING.min_home_timeout, TUNING.max_home_timeout)
     }
 
-    /// Notes that the node has answered, after this time.
-    pub(crate) fn answered(&self, node: usize, took: Duration) {
+    /// Notes that the node has answered at `now` what it was asked at `asked`.
+    pub(crate) fn answered(&self, node: usize, asked: Instant, now: Instant) {
         let pace = &self.0.nodes[node];
-        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        pace.answered.store(micros(now.since(Instant::NEVER)), Ordering::Relaxed);
+        let took = micros(now.since(asked));
         let usual = match pace.usual.load(Ordering::Relaxed) {
             // The first answer is all that is known: a far node is not passed by at first.
             0 => took,
@@ -61,6 +64,14 @@ impl Paces {
         };
         pace.usual.store(usual, Ordering::Relaxed);
         self.clear(node);
+    }
+
+    /// Whether the node is late with what it was asked at `asked`: it has answered nothing since, or took
+    /// longer than any node may. A node that answers others in the meantime is busy.
+    pub(crate) fn is_late(&self, node: usize, asked: Instant, now: Instant) -> bool {
+        let answered = self.0.nodes[node].answered.load(Ordering::Relaxed);
+        answered < micros(asked.since(Instant::NEVER))
+            || now.since(asked) >= TUNING.max_home_timeout
     }
 
     /// Notes that the node answers.
@@ -110,28 +121,40 @@ impl Paces {
 
 impl Pace {
     fn new() -> Self {
-        let (usual, suspect) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { usual, suspect, probed: Mutex::new(Instant::NEVER) }
+        let (usual, answered, suspect) =
+            (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        Self { usual, answered, suspect, probed: Mutex::new(Instant::NEVER) }
     }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const BEGIN: Instant = Instant::NEVER;
+
+    fn took(paces: &Paces, node: usize, took: Duration) {
+        let asked = BEGIN + Duration::from_secs(9);
+        paces.answered(node, asked, asked + took);
+    }
+
     #[test]
     fn patience_follows_the_nodes_and_is_bounded() {
         let paces = Paces::new(2);
         assert_eq!(paces.timeout(1), TUNING.min_home_timeout);
-        paces.answered(1, Duration::from_millis(50));
+        took(&paces, 1, Duration::from_millis(50));
         assert_eq!(paces.timeout(1), Duration::from_millis(150), "the first answer");
         for _ in 0..100 {
-            paces.answered(1, Duration::from_millis(20));
+            took(&paces, 1, Duration::from_millis(20));
         }
         let patience = paces.timeout(1);
         assert!(patience > Duration::from_millis(50) && patience < Duration::from_millis(61));
         for _ in 0..100 {
-            paces.answered(1, Duration::from_secs(9));
+            took(&paces, 1, Duration::from_secs(9));
         }
         assert_eq!(paces.timeout(1), TUNING.max_home_timeout);
         assert_eq!(paces.timeout(0), TUNING.min_home_timeout, "each node has its own");
@@ -146,8 +169,19 @@ mod tests {
         paces.suspect(1, at(900));
         let due: Vec<_> = [0, 999, 1000, 1500, 2000].map(|ms| paces.is_probe_due(1, at(ms))).into();
         assert_eq!(due, [false, false, true, false, true]);
-        paces.answered(1, Duration::from_millis(1));
+        took(&paces, 1, Duration::from_millis(1));
         assert!(!paces.is_suspect(1));
+    }
+
+    #[test]
+    fn a_node_that_answers_others_is_busy_and_not_late() {
+        let (paces, asked) = (Paces::new(1), BEGIN + Duration::from_secs(9));
+        let at = |millis| asked + Duration::from_millis(millis);
+        paces.answered(0, BEGIN, asked - Duration::from_millis(1));
+        assert!(paces.is_late(0, asked, at(4)));
+        paces.answered(0, BEGIN, at(2));
+        assert!(!paces.is_late(0, asked, at(4)));
+        assert!(paces.is_late(0, asked, at(250)), "but not for ever");
     }
 
     #[test]

@@ -116,8 +116,8 @@ async fn a_hold_lives_though_one_of_its_nodes_fails_in_its_first_second() {
         fail(&servers[0]);
         assert!((100..200).contains(&held), "{what}: the node holds {held}");
         let lost = select_all(guards.iter().map(|guard| Box::pin(guard.lost())));
-        let lost = tokio::time::timeout(LEASE * 4 / 3, lost).await;
-        assert!(lost.is_err(), "{what}: {:?}", lost.map(|(lost, ..)| lost));
+        let lost = tokio::time::timeout(LEASE * 4 / 3, lost).await.map(|(lost, ..)| lost);
+        assert!(lost.is_err(), "{what}: {lost:?}");
         for told in join_all(guards.into_iter().map(quorumlock::Guard::unlock)).await {
             told.expect("still held");
         }

@@ -290,27 +290,23 @@ fn a_waiter_queues_at_all_nodes_once_the_home_node_gives_no_answer() {
 
 /// PROTOCOL.md RW3: readers come and go, so the lock changes hands all the time.
 #[test]
-fn a_writer_that_waits_is_queued_at_all_nodes_and_asks_all() {
+fn a_writer_that_waits_asks_more_than_the_home_node() {
     let at = |place| Event::Refused {
         remaining: Some(Duration::from_secs(20)),
         by: RefusedBy::HomeNode,
         place,
     };
-    for (options, everywhere) in [(WRITE, true), (LOCK, false)] {
+    for (options, home_first) in [(WRITE, false), (LOCK, true)] {
         let mut caller = Caller::asking(options);
         for _ in 0..3 {
             let slept = caller.listens(at(Some(1)));
             let approach = caller.polls(slept + Duration::from_secs(1));
-            let asked = (approach.enqueue_on_all, approach.home_first);
-            assert_eq!(asked, (everywhere, !everywhere));
+            assert_eq!(approach.home_first, home_first);
+            assert!(!approach.enqueue_on_all, "queues of nodes may differ in order");
         }
         caller.listens(at(Some(3)));
-        let behind = caller.asks(Event::Timer);
-        assert_eq!((behind.enqueue_on_all, behind.home_first), (false, true), "the first ones do");
+        assert!(caller.asks(Event::Timer).home_first, "those before it do");
     }
-    let mut caller = Caller::asking(WaitOptions { nodes: 1, ..WRITE });
-    caller.listens(at(Some(1)));
-    assert!(!caller.asks(Event::Timer).enqueue_on_all, "one node");
 }
 
 /// Two waiters that yield to each other at different nodes leave the lock free.
