@@ -158,16 +158,18 @@ impl Bug {
             Self::RenewalRecreates => 5,
             Self::StartAfterReply => 94,
             Self::NoDriftAllowance => 20,
-            Self::ReleasesOnlyGranted => 1,
+            Self::ReleasesOnlyGranted => 33,
             Self::NoLookAfterSubscribe => 1,
             Self::SilenceIsGrant => 1,
             Self::QuorumOfReachable => 1,
             Self::SilenceIsLoss => 2,
             Self::ClockStopsInSuspend => 30,
             Self::UptimeWitness => 50,
-            // No seed is known; the model finds the first two (PROTOCOL.md M9, M8e).
-            Self::RenewsUnproven | Self::BoundWhenSent | Self::TrustsAnyLife => return None,
-            Self::RecreatesUnproven => 438,
+            // No seed is known; the model finds the first three (PROTOCOL.md M9, M8e, M11).
+            Self::RenewsUnproven
+            | Self::BoundWhenSent
+            | Self::RecreatesUnproven
+            | Self::TrustsAnyLife => return None,
             Self::NoBarrier => 1_148,
             Self::RecordAtConnect => 55,
             Self::FreesUnheard => 5,
@@ -175,10 +177,10 @@ impl Bug {
             Self::HandsWhatIsHeld => 44,
             Self::HandsOldToken => 26,
             Self::NotesEndWithProcess => 8,
-            Self::RevokesNothing => 400,
+            Self::RevokesNothing => 42,
             Self::ReadsBesideWriter => 1,
             Self::SlotOfOthers => 20,
-            Self::NoTakeoverDelay => 21,
+            Self::NoTakeoverDelay => 10,
             Self::HandsToSilent => 102,
             Self::DropsOwnHandoff => 264,
             Self::ForgetsOwnHandoff => 44,

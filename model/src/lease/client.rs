@@ -69,8 +69,10 @@ impl Client {
     }
 
     pub(super) fn start(&mut self, now: u8, ttl: u8, order: Option<[usize; N]>) {
-        let round = Round::new(N, 0, FENCE);
-        let round = order.map_or(round.clone(), |order| round.majority_first(order.into()));
+        let round = match order {
+            Some(order) => Round::new(N, 0, FENCE).majority_first(order.into()),
+            None => Round::new(N, 0, FENCE),
+        };
         let mut call = Call::begin(now, ttl);
         for n in (0..N).filter(|n| !round.has_asked(*n)) {
             call.wires[n] = Wire::Nothing;
