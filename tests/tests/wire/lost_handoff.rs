@@ -81,11 +81,13 @@ impl Lost {
         )
         .await;
         assert!(matches!(granted, Answer::Yes(_)), "{granted:?}");
-        // It is queued only where messages can reach it.
+        // It is queued only where messages can reach it, and with its offer once the counts of subscribers
+        // are true.
         eventually("queued", async || {
             let (refused, _) = this.asks(0, 0, FencingToken::NONE).await;
             assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{refused:?}");
-            this.server.plain.exists(WAITERS).await.then_some(())
+            let members: Vec<String> = this.server.plain.ask(&["ZRANGE", WAITERS, "0", "-1"]).await;
+            members.iter().any(|member| member.split(' ').count() > 2).then_some(())
         })
         .await;
         Some(this)

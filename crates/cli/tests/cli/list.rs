@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt as _;
 
-use crate::common::{Finished, Running, finish, quorumlock, run, servers, start, start_waiting};
+use crate::common::{
+    Finished, Running, await_on_all, finish, quorumlock, run, servers, start, start_waiting,
+};
 use quorumlock::{Builder, Locker, Servers};
 use quorumlock_testbed::servers::{ServerOptions, ask as ask_server, for_test};
 use serde_json::{Value, json};
@@ -149,6 +151,7 @@ fn a_list_never_lacks_a_lock_because_too_few_nodes_tell() {
     let Some(servers) = servers(3) else { return };
     let urls = servers.urls();
     let mut holder = hold(&urls, &["--name", "job"]);
+    await_on_all(&servers, &["job"]);
     servers[1].kill().unwrap();
     servers[2].restart_empty().unwrap();
     let error = ask(&urls, &["list", "--json"]).expect(78).json();

@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use crate::common::{Finished, blank_servers, finish, of, quorumlock, run, servers, start};
+use crate::common::{
+    Finished, await_on_all, blank_servers, finish, of, quorumlock, run, servers, start,
+};
 use futures::StreamExt as _;
 use quorumlock::{Error, Leadership, Locker};
 use quorumlock_testbed::servers::{ServerOptions, ask as ask_server, for_test};
@@ -66,6 +68,11 @@ async fn nobody_says_free_where_too_few_nodes_tell() {
     let lock = locker.lock("job").await.unwrap();
     let permit = locker.semaphore("seats", 2).acquire().await.unwrap();
     let reader = locker.rw_lock("catalog").read().await.unwrap();
+    let slots = ["quorumlock:permit:{seats}:0", "quorumlock:permit:{seats}:1"];
+    // The watchdog has a thread of its own.
+    for keys in [&["job"][..], &["catalog"], &slots] {
+        await_on_all(&servers, keys);
+    }
     servers[1].kill().unwrap();
     servers[2].restart_empty().unwrap();
     for what in [&["job"][..], &["seats", "--permits", "2"], &["catalog", "--read-write"]] {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quorumlock_testbed::command::command;
 pub(crate) use quorumlock_testbed::command::{Finished, finish};
-use quorumlock_testbed::servers::{Server, ServerOptions, Servers, for_test};
+use quorumlock_testbed::servers::{Server, ServerOptions, Servers, ask, for_test};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
@@ -69,6 +69,16 @@ pub(crate) fn run(urls: &[String], options: &[&str], script: &str) -> Command {
     let mut command = quorumlock(urls);
     command.arg("run").args(options).args(["--", "sh", "-c", script]);
     command
+}
+
+/// Waits until each server has one of these keys: a hold of more than a second is on all nodes.
+pub(crate) fn await_on_all(servers: &Servers, keys: &[&str]) {
+    let exists = [&["EXISTS"], keys].concat();
+    for server in servers.iter() {
+        while ask(server.addr().unwrap(), &exists).unwrap() == "0" {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 /// Waits until a command with this process id has ended, and quorumlock has seen that.

@@ -156,7 +156,8 @@ fn a_check_says_which_line_is_wrong() {
 #[test]
 fn workers_of_other_libraries_are_sound() {
     let Some(interop) = std::env::var_os("QUORUMLOCK_INTEROP").map(PathBuf::from) else {
-        return skip("QUORUMLOCK_REQUIRE_INTEROP", "QUORUMLOCK_INTEROP is not set");
+        // `make test-interop` sets it, and fails without the libraries where they are required.
+        return eprintln!("SKIPPED: QUORUMLOCK_INTEROP is not set");
     };
     if servers(1).is_none() {
         return;
