@@ -22,7 +22,7 @@ pub(crate) fn holder(locker: &Locker, kind: &str, names: Vec<String>) -> PyResul
     })
 }
 
-/// Frees a lock, or a read-write lock, whoever holds it.
+/// Frees a lock, or a read-write lock, whichever client holds it.
 pub(crate) fn force_unlock(locker: &Locker, kind: &str, names: Vec<String>) -> PyResult<Op> {
     Ok(match kind {
         "lock" => {

@@ -69,7 +69,6 @@ async fn nobody_says_free_where_too_few_nodes_tell() {
     let permit = locker.semaphore("seats", 2).acquire().await.unwrap();
     let reader = locker.rw_lock("catalog").read().await.unwrap();
     let slots = ["quorumlock:permit:{seats}:0", "quorumlock:permit:{seats}:1"];
-    // The watchdog has a thread of its own.
     for keys in [&["job"][..], &["catalog"], &slots] {
         await_on_all(&servers, keys);
     }

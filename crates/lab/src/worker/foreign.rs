@@ -188,7 +188,7 @@ async fn read(mut output: Output, table: Arc<Mutex<Table>>, pipe: Arc<Pipe>) {
         }
     }
     let mut table = locked(&table);
-    // Who waits for an answer is told by the drop of its sender.
+    // The drop of a sender tells its receiver that no answer comes.
     for state in table.holds.values() {
         locked(&state.checked).take();
         locked(&state.released).take();
@@ -197,7 +197,8 @@ async fn read(mut output: Output, table: Arc<Mutex<Table>>, pipe: Arc<Pipe>) {
 }
 
 impl Table {
-    /// Passes a line on to who waits for it. Returns a hold that nobody waits for any more.
+    /// Passes a line on to the call that waits for it. Returns the hold of a call that waits no more: the
+    /// worker must release it.
     fn take(&mut self, line: Line) -> Option<u64> {
         match line {
             Line::Granted(granted) => return self.grant(granted),

@@ -29,14 +29,14 @@ pub(super) struct Output(Lines<BufReader<ChildStdout>>);
 #[derive(Debug)]
 pub(super) enum Said {
     Line(Box<Line>),
-    /// What is no line of the protocol, and why.
+    /// A text that is not a line of the protocol, and what is wrong with it.
     Noise(String),
 }
 
 /// In which process group a worker runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Group {
-    /// In that of its parent: who stops the parent's group stops it, too.
+    /// In that of its parent: a signal to that group reaches it, too.
     OfParent,
     /// In one of its own.
     Own,

@@ -21,12 +21,42 @@ T = TypeVar("T")
 _MOST_SLOTS = 2**16 - 1
 
 
-class Mutex:
+class _Lock:
+    """What the handles of locks and of read-write locks have in common."""
+
+    def __init__(self, native: _native.Locker, kind: str, names: Union[str, List[str]]) -> None:
+        self._native = native
+        self._kind = kind
+        self._names = names
+
+    def holder(self) -> Optional[Holder]:
+        """Who holds the lock; None if nobody does. All readers are one holder, `readers`."""
+        holder: Optional[Holder] = _calls.wait(self._native.holder(self._kind, self._names))
+        return holder
+
+    async def aholder(self) -> Optional[Holder]:
+        """As `holder`, in asyncio."""
+        holder: Optional[Holder] = await _calls.finish(
+            self._native.holder(self._kind, self._names)
+        )
+        return holder
+
+    def force_unlock(self) -> bool:
+        """Frees the lock, whichever client holds it. True if it was held."""
+        freed: bool = _calls.wait(self._native.force_unlock(self._kind, self._names))
+        return freed
+
+    async def aforce_unlock(self) -> bool:
+        """As `force_unlock`, in asyncio."""
+        freed: bool = await _calls.finish(self._native.force_unlock(self._kind, self._names))
+        return freed
+
+
+class Mutex(_Lock):
     """The lock of one name, or of several: from `Locker.mutex`."""
 
     def __init__(self, native: _native.Locker, names: Union[str, List[str]]) -> None:
-        self._native = native
-        self._names = names
+        super().__init__(native, "lock", names)
 
     @property
     def name(self) -> str:
@@ -58,16 +88,6 @@ class Mutex:
         locked: bool = await _calls.finish(self._native.is_locked(self._names))
         return locked
 
-    def holder(self) -> Optional[Holder]:
-        """Who holds the lock; None if nobody does."""
-        holder: Optional[Holder] = _calls.wait(self._native.holder("lock", self._names))
-        return holder
-
-    async def aholder(self) -> Optional[Holder]:
-        """As `holder`, in asyncio."""
-        holder: Optional[Holder] = await _calls.finish(self._native.holder("lock", self._names))
-        return holder
-
     def is_held_by(self, owner: _native.Owner) -> bool:
         """Whether `owner` holds the lock."""
         held: bool = _calls.wait(self._native.is_held_by(self._names, owner))
@@ -78,25 +98,15 @@ class Mutex:
         held: bool = await _calls.finish(self._native.is_held_by(self._names, owner))
         return held
 
-    def force_unlock(self) -> bool:
-        """Frees the lock, whoever holds it. True if it was held."""
-        freed: bool = _calls.wait(self._native.force_unlock("lock", self._names))
-        return freed
-
-    async def aforce_unlock(self) -> bool:
-        """As `force_unlock`, in asyncio."""
-        freed: bool = await _calls.finish(self._native.force_unlock("lock", self._names))
-        return freed
-
     def __repr__(self) -> str:
         return f"<Mutex {self._names!r}>"
 
 
-class RwLock:
+class RwLock(_Lock):
     """A read-write lock: one writer, or any number of readers. From `Locker.rw_lock`."""
 
     def __init__(self, native: _native.Locker, name: str) -> None:
-        self._native = native
+        super().__init__(native, "rw", name)
         self._name = name
 
     @property
@@ -123,26 +133,6 @@ class RwLock:
         """Takes the lock for writing if nobody holds it; else None."""
         read = _options.of_request(options, _options.TRY_LOCK)
         return TryLockRequest(self._native, "write", self._name, WriteHold, read)
-
-    def holder(self) -> Optional[Holder]:
-        """Who holds the lock; None if nobody does. All readers are one holder, `readers`."""
-        holder: Optional[Holder] = _calls.wait(self._native.holder("rw", self._name))
-        return holder
-
-    async def aholder(self) -> Optional[Holder]:
-        """As `holder`, in asyncio."""
-        holder: Optional[Holder] = await _calls.finish(self._native.holder("rw", self._name))
-        return holder
-
-    def force_unlock(self) -> bool:
-        """Frees the lock, whoever holds it. True if it was held."""
-        freed: bool = _calls.wait(self._native.force_unlock("rw", self._name))
-        return freed
-
-    async def aforce_unlock(self) -> bool:
-        """As `force_unlock`, in asyncio."""
-        freed: bool = await _calls.finish(self._native.force_unlock("rw", self._name))
-        return freed
 
     def __repr__(self) -> str:
         return f"<RwLock {self._name!r}>"
@@ -191,7 +181,7 @@ class Semaphore:
         return holders
 
     def force_release(self, slot: int) -> bool:
-        """Frees one slot, whoever holds it. True if it was held."""
+        """Frees one slot, whichever client holds it. True if it was held."""
         freed: bool = _calls.wait(self._release(slot))
         return freed
 

@@ -71,7 +71,7 @@ pub(crate) fn run(urls: &[String], options: &[&str], script: &str) -> Command {
     command
 }
 
-/// Waits until each server has one of these keys: a hold of more than a second is on all nodes.
+/// Waits until each server has one of these keys: a call returns once a majority has granted.
 pub(crate) fn await_on_all(servers: &Servers, keys: &[&str]) {
     let exists = [&["EXISTS"], keys].concat();
     for server in servers.iter() {
