@@ -18,6 +18,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
     plan,
 };
 
+/// Of the client of a master that sentinels named.
+const LEASE_MS: u64 = 600_000;
+
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     let replicas = draw.mode.replicas();
@@ -29,8 +32,10 @@ fn plan(draw: &mut Draw) -> Plan {
         minority.reaches = Some(vec![0]);
         majority.reaches = Some((1..=replicas).collect());
     } else {
-        // It finds the master before the network falls apart.
+        // It finds the master before the network falls apart. Later it dials nobody, since a server that
+        // a sentinel named is reached directly: no renewal is due within a run.
         minority.work.connected = true;
+        (plan.locking.lease_ms, plan.locking.max_lease_ms) = (LEASE_MS, LEASE_MS);
     }
     plan.clients = vec![minority, majority];
     for replica in 1..=replicas {
@@ -46,11 +51,12 @@ fn plan(draw: &mut Draw) -> Plan {
         plan.schedule.push(When::NOW.then(Fault::ReplicaOf { node: 2, of: 1 }));
     }
     let asked = if awaits { When::refused("a") } else { When::holds("a") };
-    plan.schedule.extend([
-        When::NOW.then(Fault::start("a")),
-        asked.then(Fault::start("b")),
-        When::granted("b").then(Fault::None),
-    ]);
+    plan.schedule.extend([When::NOW.then(Fault::start("a")), asked.then(Fault::None)]);
+    if awaits && plan.servers.sentinels > 0 {
+        // Refused by the old master, it would look for another one.
+        plan.schedule.push(When::NOW.then(Fault::ClientEnd("a".to_owned())));
+    }
+    plan.schedule.extend([When::NOW.then(Fault::start("b")), When::granted("b").then(Fault::None)]);
     plan.tail_ms = 1_000;
     plan
 }

@@ -68,7 +68,7 @@ fn findings(worker: &str, patience_ms: u64, code: i32) -> BTreeMap<String, Strin
 }
 
 /// For a line on a busy machine.
-const PATIENCE_MS: u64 = 6_000;
+const PATIENCE_MS: u64 = 12_000;
 
 /// Checks each worker, all at the same time: a missing line takes the patience.
 fn all_found(patience_ms: u64, cases: &[(String, &[(&str, &str)])]) {
