@@ -33,12 +33,14 @@ pub struct Round {
     /// Only the home node was asked so far: the others are asked once it has granted, or does not
     /// answer.
     home_only: bool,
+    /// In which order nodes are asked, if a majority is asked first. Empty: all are asked at once.
+    order: Vec<usize>,
 }
 
 /// What one node has said so far.
 #[derive(Clone, Debug, PartialEq)]
 enum NodeVote {
-    /// Not asked until the home node has answered.
+    /// Not asked: the home node has not answered, or the nodes that were asked may suffice.
     Unasked,
     Asked,
     /// Asked, and no longer waited for.
@@ -82,8 +84,8 @@ enum TokenState {
 pub enum Step {
     /// Wait for more answers.
     Wait,
-    /// Ask the nodes other than the home node.
-    FanOut,
+    /// Ask more nodes: [`Round::ask_more`].
+    AskMore,
     /// Propose another token, above this mark: [`Round::propose`].
     Propose(FencingToken),
     /// Ask these nodes, which hold our nonce, to accept the token.
@@ -107,6 +109,7 @@ impl Round {
             misconfigured: None,
             home: None,
             home_only: false,
+            order: Vec::new(),
         }
     }
 
@@ -117,8 +120,8 @@ impl Round {
     }
 
     /// Like [`Round::with_home`], but only the home node was asked: of many contenders one gets
-    /// past the home node, so that contenders do not split the votes. Advice: [`Round::fan_out`] at
-    /// any time makes it an ordinary round.
+    /// past the home node, so that contenders do not split the votes. Advice: [`Round::ask_more`] at
+    /// any time asks the others.
     pub fn home_first(nodes: usize, losses: usize, token: FencingToken, home: usize) -> Self {
         let mut round = Self { home_only: true, ..Self::with_home(nodes, losses, token, home) };
         for (node, vote) in round.nodes.iter_mut().enumerate() {
@@ -129,9 +132,38 @@ impl Round {
         round
     }
 
+    /// The same round, in which only as many nodes are asked as must hold the nonce: those that come
+    /// first in `order`, which names all nodes. The others are asked when these do not suffice
+    /// (PROTOCOL.md MAJ1). Nothing has been asked yet.
+    #[must_use]
+    pub fn majority_first(mut self, order: Vec<usize>) -> Self {
+        if !self.home_only {
+            for node in &order[self.confirm..] {
+                self.nodes[*node] = NodeVote::Unasked;
+            }
+        }
+        Self { order, ..self }
+    }
+
     /// The nodes asked so far.
     pub fn asked(&self) -> Vec<usize> {
-        (0..self.nodes.len()).filter(|node| self.nodes[*node] != NodeVote::Unasked).collect()
+        (0..self.nodes.len()).filter(|node| self.has_asked(*node)).collect()
+    }
+
+    /// Whether this node was asked.
+    pub fn has_asked(&self, node: usize) -> bool {
+        self.nodes[node] != NodeVote::Unasked
+    }
+
+    /// The nodes that were asked and have not answered.
+    pub fn pending(&self) -> impl Iterator<Item = usize> {
+        let pending = |(_, vote): &(usize, &NodeVote)| **vote == NodeVote::Asked;
+        self.nodes.iter().enumerate().filter(pending).map(|(node, _)| node)
+    }
+
+    /// The home node.
+    pub fn home(&self) -> Option<usize> {
+        self.home
     }
 
     /// Whether only the home node was asked so far.
@@ -139,20 +171,32 @@ impl Round {
         self.home_only
     }
 
-    /// Whether the home node has granted.
-    pub fn has_home(&self) -> bool {
-        matches!(self.home.map(|home| &self.nodes[home]), Some(NodeVote::Granted { .. }))
+    /// Whether some nodes were not asked.
+    pub fn has_unasked(&self) -> bool {
+        self.nodes.contains(&NodeVote::Unasked)
     }
 
-    /// Makes this an ordinary round; returns the nodes that the caller must ask now.
-    pub fn fan_out(&mut self) -> Vec<usize> {
-        self.home_only = false;
-        let mut asked = Vec::new();
-        for (node, vote) in self.nodes.iter_mut().enumerate() {
-            if *vote == NodeVote::Unasked {
-                *vote = NodeVote::Asked;
-                asked.push(node);
-            }
+    /// Whether the home node has granted or is busy: it queues the caller, or another client has passed
+    /// it.
+    pub fn has_home(&self) -> bool {
+        let home = self.home.map(|home| &self.nodes[home]);
+        matches!(home, Some(NodeVote::Granted { .. } | NodeVote::Busy(_)))
+    }
+
+    /// Returns the nodes that the caller must ask now: after the home node those that a majority
+    /// needs, otherwise all others.
+    pub fn ask_more(&mut self) -> Vec<usize> {
+        // A home node that has not answered is late.
+        let needed = match std::mem::take(&mut self.home_only) && !self.order.is_empty() {
+            true => self.confirm - self.held(),
+            false => self.nodes.len(),
+        };
+        let all = (0..self.nodes.len()).collect();
+        let order = if self.order.is_empty() { &all } else { &self.order };
+        let unasked = order.iter().copied().filter(|node| !self.has_asked(*node));
+        let asked: Vec<_> = unasked.take(needed).collect();
+        for node in &asked {
+            self.nodes[*node] = NodeVote::Asked;
         }
         asked
     }
@@ -262,7 +306,7 @@ impl Round {
 
     /// How many nodes were asked and have not answered.
     pub fn unanswered(&self) -> usize {
-        self.count(|vote| matches!(vote, NodeVote::Asked))
+        self.pending().count()
     }
 
     /// Whether the request to this node has ended without a grant.
@@ -372,7 +416,7 @@ impl Round {
                 NodeVote::Busy(_) => Step::Failed,
                 // The home node has granted; or it does not vote, and then keeps no contender out
                 // (W7).
-                _ => Step::FanOut,
+                _ => Step::AskMore,
             };
         }
         if self.accepted(Instant::NEVER) >= self.confirm {
@@ -384,6 +428,7 @@ impl Round {
                     until: self.window().until(),
                     token: self.token,
                     counted: false,
+                    partial: self.has_unasked(),
                 }),
                 false => Step::Failed,
             };
@@ -400,7 +445,21 @@ impl Round {
         {
             return Step::Propose(mark);
         }
-        if self.may_win() { Step::Wait } else { self.settled() }
+        if self.may_win() {
+            return Step::Wait;
+        }
+        // Nodes that all refuse because another client holds the name leave the others alone.
+        match self.has_unasked() && !self.only_busy() {
+            true => Step::AskMore,
+            false => self.settled(),
+        }
+    }
+
+    /// Whether all nodes that have answered are busy.
+    fn only_busy(&self) -> bool {
+        let busy =
+            |vote| matches!(vote, &NodeVote::Unasked | &NodeVote::Asked | &NodeVote::Busy(_));
+        self.nodes.iter().all(busy)
     }
 
     /// The nodes that belong to another cluster: with one of them no vote counts, so that foreign nodes
@@ -508,7 +567,9 @@ impl Round {
             .iter()
             .filter_map(|vote| match vote {
                 NodeVote::Busy(remaining) => *remaining,
-                NodeVote::Granted { .. } | NodeVote::Dropped => Some(Duration::ZERO),
+                NodeVote::Granted { .. } | NodeVote::Dropped | NodeVote::Unasked => {
+                    Some(Duration::ZERO)
+                }
                 _ => None,
             })
             .collect();

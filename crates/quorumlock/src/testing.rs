@@ -160,6 +160,7 @@ impl Locks {
             until,
             token: FencingToken::new(self.last_token),
             counted: false,
+            partial: false,
         })
     }
 

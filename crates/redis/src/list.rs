@@ -2,11 +2,10 @@
 
 use quorumlock_protocol::{
     Answer, Claim, Denial, Layout, ListPosition, ListStep, NodeProblem, NodeReport, OnDropped,
-    Responder,
+    Parts, Responder,
 };
 
 use crate::command::{Command, NodeContext};
-use crate::gather::Gather;
 use crate::resp::Value;
 
 /// How many keys a server looks at in one step: about a millisecond of its time (decision 38).
@@ -39,7 +38,7 @@ pub(crate) fn request(
         Some(Answer::NoAnswer(why)) => Answer::NoAnswer(why),
         None => Answer::missing(),
     };
-    Command::Raw { command, to: Responder::new(Gather::new(1, make, to), 0) }
+    Command::Raw { command, to: Responder::new(Parts::new(1, make, to), 0) }
 }
 
 fn step(at: ListPosition, servers: usize, reply: Value) -> Option<ListStep> {

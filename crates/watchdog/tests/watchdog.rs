@@ -25,7 +25,8 @@ impl Lease {
     }
 
     fn by(clock: &Clock, id: u64, lease: Duration) -> Arc<Self> {
-        let timing = LeaseTiming { lease, until: clock.now() + lease, hold_until: None };
+        let timing =
+            LeaseTiming { lease, until: clock.now() + lease, hold_until: None, partial: false };
         let state = LeaseState::new(clock.clone(), timing);
         Arc::new(Self { id, clock: clock.clone(), state })
     }

@@ -3,6 +3,7 @@
 mod credentials;
 mod far;
 mod forks;
+mod majority;
 mod renewed;
 mod sentinel_tls;
 

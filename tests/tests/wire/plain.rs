@@ -100,20 +100,24 @@ impl Fleet {
 }
 
 #[tokio::test]
-async fn a_fresh_name_takes_a_transaction_on_each_node_and_no_script() {
+async fn a_fresh_name_takes_a_transaction_on_each_of_a_majority_and_no_script() {
     let Some(fleet) = Fleet::start().await else { return };
     fleet.are_free().await;
     let (before, scripts) = (fleet.transactions().await, fleet.scripts().await);
     let guard = within("free", fleet.locker.lock("fresh")).await.expect("granted");
-    eventually("asked", async || (fleet.transactions().await >= before + 3).then_some(())).await;
+    let mut held = 0;
     for node in &fleet.plain {
-        eventually("held", async || node.exists("fresh").await.then_some(())).await;
+        if !node.exists("fresh").await {
+            continue;
+        }
+        held += 1;
         assert_eq!(node.mark("fresh").await, Some(last_of(guard.token())));
         let left = node.pttl("fresh").await;
         assert!(left > 0 && left <= 60_000, "{left}");
         assert_eq!(node.pttl(mark_key("fresh")).await, -1, "marks do not expire");
     }
-    assert_eq!((fleet.transactions().await, fleet.scripts().await), (before + 3, scripts));
+    assert_eq!(held, 2);
+    assert_eq!((fleet.transactions().await, fleet.scripts().await), (before + 2, scripts));
     let fence = guard.token();
     guard.unlock().await.expect("held");
     let next = within("free", fleet.locker.lock("fresh")).await.expect("granted");

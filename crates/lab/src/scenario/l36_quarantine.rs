@@ -20,7 +20,7 @@ fn plan(draw: &mut Draw) -> Plan {
     // from before the node forgets until the lease of "a" on node 0 has ended.
     let lease = 1_000;
     plan.locking.lease_ms = lease;
-    let begins = draw.ms(580, 640);
+    let begins = draw.ms(700, 760);
     plan.clients = vec![draw.bare_holder("a"), draw.rival("b")];
     let way = |node, state| Fault::Way { client: "a".to_owned(), node, state };
     plan.schedule = vec![

@@ -138,6 +138,7 @@ fn options(nodes: usize, queues: bool) -> WaitOptions {
         queues,
         polls: true,
         set: false,
+        writes: false,
     }
 }
 
@@ -373,8 +374,12 @@ impl Node {
 
 fn granted_at(now: Time) -> Event {
     let asked = Instant::from_nanos(now * 1_000);
-    let grant =
-        Grant { until: asked + Duration::from_secs(30), token: FencingToken::NONE, counted: false };
+    let grant = Grant {
+        until: asked + Duration::from_secs(30),
+        token: FencingToken::NONE,
+        counted: false,
+        partial: false,
+    };
     Event::Granted(Granted { asked, nonce: Nonce::from_u128(1), grant })
 }
 
