@@ -144,9 +144,14 @@ impl<N: Node> QuorumAcquire<N> {
             _ => {
                 let label = |node: usize| self.0.nodes[node].label().to_owned();
                 let failure = state.round.failure(Some(&self.0.lease.claim.label()), waited, label);
-                if let Ok(Acquired::BusyElsewhere(_) | Acquired::Split(_)) = failure {
-                    state.phase = Phase::Lost;
-                }
+                // A reader that splits votes may have kept out a writer at the home node whose turn keeps
+                // readers out elsewhere: then nobody holds the name, and the release notifies the writer
+                // (PROTOCOL.md W8).
+                state.phase = match failure {
+                    Ok(Acquired::BusyElsewhere(_)) => Phase::Lost,
+                    Ok(Acquired::Split(_)) if !self.0.lease.claim.reads() => Phase::Lost,
+                    _ => state.phase,
+                };
                 let held = match waited {
                     Some(_) => state.round.granted(),
                     // Nodes that have not answered yet may grant it now.

@@ -76,6 +76,7 @@ fn what_was_red_once_is_not_red_again() {
         390,
         11_383_569_494_573_070,
         45_264_491_570_528_480,
+        60_031_277_922_779_161,
     ] {
         let violation = run(seed, None, 0).violation;
         assert!(violation.is_none(), "seed {seed}: {violation:?}");

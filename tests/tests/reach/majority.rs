@@ -114,7 +114,7 @@ async fn a_hold_lives_though_one_of_its_nodes_fails_in_its_first_second() {
             ["EXISTS"].into_iter().chain(names.iter().map(String::as_str)).collect();
         let held: usize = Plain::to(servers[0].url()).await.ask(&exist).await;
         fail(&servers[0]);
-        assert!((100..200).contains(&held), "{what}: the node holds {held}");
+        assert!(held >= 100, "{what}: the node holds {held}");
         let lost = select_all(guards.iter().map(|guard| Box::pin(guard.lost())));
         let lost = tokio::time::timeout(LEASE * 4 / 3, lost).await.map(|(lost, ..)| lost);
         assert!(lost.is_err(), "{what}: {lost:?}");

@@ -7,7 +7,7 @@ use quorumlock::Locker;
 use quorumlock_testbed::servers::{ServerOptions, Servers};
 use quorumlock_tests::{Plain, Stopwatch, eventually, within};
 
-use crate::setup::{MAX_LEASE, NAME, Strict, builder, refused, succession, voters};
+use crate::setup::{MAX_LEASE, NAME, ON_ALL, Strict, builder, refused, succession, voters};
 
 #[tokio::test]
 async fn hasty_restarts_stop_everything_for_the_longest_lease() {
@@ -28,7 +28,7 @@ async fn patient_restarts_stop_nothing() {
     let Some((servers, locker)) = start().await else { return };
     let guard = within("a free lock", locker.lock(NAME)).await.expect("free");
     let rival = another(&servers);
-    let mut last = within("free", rival.lock("another")).await.expect("free").token();
+    let mut last = within("free", rival.lock(ON_ALL)).await.expect("free").token();
     for node in 0..3 {
         restart(&servers, node);
         let since = Stopwatch::start();
@@ -39,11 +39,11 @@ async fn patient_restarts_stop_nothing() {
                 assert!(guard.check().is_err(), "two holders: {guard:?} and {next:?}");
             }
             // The other two nodes still vote; only a broken connection may cost an attempt.
-            let other = rival.try_lock("another").await.ok()??;
+            let other = rival.try_lock(ON_ALL).await.ok()??;
             assert!(other.token() > last, "{} after {last}", other.token());
             last = other.token();
             locked_without_it |= since.elapsed() < MAX_LEASE;
-            plain.exists("another").await.then_some(())
+            plain.exists(ON_ALL[0]).await.then_some(())
         })
         .await;
         eventually("the lock is on this node again", async || {

@@ -13,6 +13,9 @@ pub(crate) use quorumlock::Admission::{Redlock, Strict};
 /// The lock that all clients want.
 pub(crate) const NAME: &str = "x";
 
+/// What is asked for together is asked for at all nodes, and not at a majority first (PROTOCOL.md MAJ1).
+pub(crate) const ON_ALL: [&str; 2] = ["another", "beside"];
+
 /// The node that has granted the lock and is hit by the fault.
 pub(crate) const FAULTY: usize = 1;
 
@@ -90,7 +93,8 @@ impl ScenarioSetup {
         let setup = Self { mode, servers, rival, cut };
         // A node that has just been verified is asked only in the next round.
         setup.awaits_rival_on_all().await;
-        let before = within("a free lock", setup.rival.lock(NAME)).await.expect("free");
+        let before = within("a free lock", setup.rival.lock([NAME, "beside"])).await;
+        let before = before.expect("free");
         before.unlock().await.expect("held");
         for i in 0..3 {
             let plain = setup.plain(i).await;
@@ -123,9 +127,9 @@ impl ScenarioSetup {
             nodes.push(Plain::to(server.url()).await);
         }
         eventually("the rival is heard everywhere", async || {
-            let _held = self.rival.try_lock("another").await.ok()??;
+            let _held = self.rival.try_lock(ON_ALL).await.ok()??;
             for node in &nodes {
-                if !node.exists("another").await {
+                if !node.exists(ON_ALL[0]).await {
                     return None;
                 }
             }
