@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::session::Session;
 use crate::common::{
-    Finished, blank_servers, finish, quorumlock, run, servers, start, start_waiting,
+    Finished, await_on_all, blank_servers, finish, quorumlock, run, servers, start, start_waiting,
 };
 
 fn top(urls: &[String], arguments: &[&str]) -> Finished {
@@ -61,6 +61,7 @@ fn a_quorum_without_one_of_its_servers_is_shown_with_the_reason_and_its_locks() 
     let Some(servers) = servers(3) else { return };
     let urls = servers.urls();
     let mut holder = start(run(&urls, &["--name", "job"], "echo ready; cat"));
+    await_on_all(&servers, &["job"]);
     servers[1].kill().unwrap();
     let shown = top(&urls, &["job", "--json"]).expect(0).json();
     let nodes = shown["nodes"].as_array().unwrap();
