@@ -93,7 +93,7 @@ impl ScenarioSetup {
         let setup = Self { mode, servers, rival, cut };
         // A node that has just been verified is asked only in the next round.
         setup.awaits_rival_on_all().await;
-        let before = within("a free lock", setup.rival.lock([NAME, "beside"])).await;
+        let before = within("a free lock", setup.rival.lock([NAME, "with it"])).await;
         let before = before.expect("free");
         before.unlock().await.expect("held");
         for i in 0..3 {
