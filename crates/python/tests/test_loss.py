@@ -147,7 +147,7 @@ def test_a_dead_server_loses_the_lock_when_the_lease_ends(own_server: Server) ->
         assert hold.at_risk.wait(5) and hold.is_valid() or not hold.is_valid()
         lost = hold.lost.wait(5)
         assert lost is not None and lost.reason is ql.LossReason.WINDOW_SHUT
-        assert time.monotonic() - begin < 1.5
+        assert time.monotonic() - begin < 5
         assert hold.valid_for() == 0
         with pytest.raises(ql.Unreachable) as silent:
             locker.lock("dead", fail_fast=True).acquire()
