@@ -1,7 +1,10 @@
 //! A Redisson process against our locker, and keys that are not locks of this layout.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use quorumlock::telemetry::{Event, VoteAnswer};
 use quorumlock::{Error, Layout, NodeProblem, Servers};
 use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
 
@@ -59,10 +62,15 @@ async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
             }
         };
         let (told, mut granted) = tokio::sync::mpsc::unbounded_channel();
-        let mut waiting = Vec::new();
-        for place in 0..6 {
-            let (told, locker) =
-                (told.clone(), builder().on(Servers::single(node.server[0].url())));
+        let (mut waiting, asked) = (Vec::new(), [const { AtomicUsize::new(0) }; 6].map(Arc::new));
+        for (place, busy) in asked.iter().enumerate() {
+            let busy = busy.clone();
+            let counts = builder().on_event(move |event| {
+                if let Event::Voted { answer: VoteAnswer::Busy, .. } = event {
+                    busy.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let (told, locker) = (told.clone(), counts.on(Servers::single(node.server[0].url())));
             waiting.push(tokio::spawn(async move {
                 let guard = locker.expect("a good URL").lock("invoice/7").lease(LONG_LEASE).await;
                 told.send(place).expect("heard");
@@ -78,6 +86,12 @@ async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
             let (_, subscribers): (String, usize) =
                 node.plain.ask(&["PUBSUB", "NUMSUB", CHANNEL]).await;
             (subscribers == 6).then_some(())
+        })
+        .await;
+        // Each asks at first, and after each of its two subscriptions. A request that is still under way when
+        // the name is released may take it.
+        eventually("all have asked", async || {
+            asked.iter().all(|busy| busy.load(Ordering::Relaxed) > 2).then_some(())
         })
         .await;
         match guard {
