@@ -9,7 +9,7 @@ use quorumlock::telemetry::{Event, VoteAnswer};
 use quorumlock::{Layout, Locker, Servers};
 use quorumlock_tests::{Stopwatch, builder, eventually, within};
 
-use crate::{LAYOUTS, LONG_LEASE, Node};
+use crate::{LAYOUTS, LONG_LEASE, Node, members};
 
 const WAITERS: usize = 100;
 const ROUNDS: usize = 3;
@@ -49,12 +49,13 @@ async fn holds(layout: Layout, strict_order: bool) -> Option<(Vec<(usize, Durati
                 guard.unlock().await.expect("held");
             }
         }));
-        // They come one after the other.
+        // They come one after the other, each in a step of its own.
         eventually("in the queue", async || {
             let queued: usize = node.plain.ask(&["ZCARD", "quorumlock:waiters:{x}"]).await;
             (queued > number).then_some(())
         })
         .await;
+        members::next_step(&node.plain).await;
     }
     asked.store(0, Ordering::Relaxed);
     first.unlock().await.expect("held");

@@ -54,6 +54,12 @@ pub(crate) async fn server_time(plain: &Plain) -> u64 {
     seconds * 1_000_000 + micros
 }
 
+/// Awaits the next step of the server's clock. Waiters of one step have no order.
+pub(crate) async fn next_step(plain: &Plain) {
+    let step = server_time(plain).await / STEP;
+    while server_time(plain).await / STEP == step {}
+}
+
 /// The score of a waiter, at this time of the server.
 pub(crate) fn score(step: u64, sign: Sign, now: u64) -> u64 {
     let (ago, told) = match sign {
