@@ -35,6 +35,8 @@ pub struct Round {
     home_only: bool,
     /// In which order nodes are asked, if a majority is asked first. Empty: all are asked at once.
     order: Vec<usize>,
+    /// Busy nodes and late ones together keep the caller out.
+    kept_out: bool,
 }
 
 /// What one node has said so far.
@@ -110,6 +112,7 @@ impl Round {
             home: None,
             home_only: false,
             order: Vec::new(),
+            kept_out: false,
         }
     }
 
@@ -277,6 +280,23 @@ impl Round {
         self.decide(now)
     }
 
+    /// Whether busy nodes, and late ones that have not answered, keep the caller out: then the round ends, so
+    /// that the others are free for the holder's top-up (PROTOCOL.md MAJ3).
+    pub fn is_kept_out(&mut self, is_late: impl Fn(usize) -> bool) -> bool {
+        let busy = self.count(|vote| matches!(vote, NodeVote::Busy(_)));
+        let silent = |(node, vote): &(usize, &NodeVote)| {
+            matches!(vote, NodeVote::Unasked | NodeVote::Asked) && is_late(*node)
+        };
+        let late = self.nodes.iter().enumerate().filter(silent).count();
+        self.kept_out = busy > 0 && busy + late > self.nodes.len() - self.confirm;
+        self.kept_out
+    }
+
+    /// Whether a node is busy and others have not answered.
+    pub fn is_contended(&self) -> bool {
+        self.count(|vote| matches!(vote, NodeVote::Busy(_))) > 0 && self.unanswered() > 0
+    }
+
     /// Stops waiting for answers.
     pub fn close(&mut self, now: Instant) -> Step {
         for vote in &mut self.nodes {
@@ -359,6 +379,7 @@ impl Round {
             return Err(NoMajority::new(name.cloned(), of, 0, barring).into());
         }
         let refused = self.blocked_by_others()
+            || self.kept_out
             || self.reached() >= self.confirm && self.held() < self.confirm;
         match self.home.map(|home| &self.nodes[home]) {
             Some(NodeVote::Busy(left)) if self.home_only => return Ok(Acquired::Busy(*left)),

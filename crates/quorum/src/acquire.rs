@@ -190,7 +190,7 @@ impl<N: Node> QuorumAcquire<N> {
             let moved_on = self.0.until(|state| {
                 state.phase == Phase::Decided
                     || state.round.asks_home_first() != home_only
-                    || !state.round.has_unasked()
+                    || state.all_asked()
             });
             if tokio::time::timeout(patience.min(left()), moved_on).await.is_ok() {
                 continue;
@@ -198,6 +198,9 @@ impl<N: Node> QuorumAcquire<N> {
             let any_late = self.0.suspect_late_nodes();
             if !any_late && !left().is_zero() {
                 continue;
+            }
+            if !self.0.state().round.has_unasked() {
+                break;
             }
             match home_only || patient || self.0.paces.may_hedge() {
                 true => self.0.ask_more(),
@@ -288,11 +291,12 @@ impl<N: Node> Shared<N> {
         .await;
     }
 
-    /// How long the nodes that were asked have before others are asked, and whether only the home node was
-    /// asked; `None` if all were, or the round is decided. `patient`: as long as any node may take.
+    /// How long the nodes that were asked have before they are late, and whether only the home node was
+    /// asked; `None` if none of them matters, or the round is decided. `patient`: as long as any node may
+    /// take.
     fn patience(&self, patient: bool) -> Option<(bool, Duration)> {
         let state = self.state();
-        if state.phase == Phase::Decided || !state.round.has_unasked() {
+        if state.phase == Phase::Decided || state.all_asked() {
             return None;
         }
         let most = TUNING.max_home_timeout;
@@ -300,13 +304,21 @@ impl<N: Node> Shared<N> {
         Some((state.round.asks_home_first(), if patient { most } else { usual.unwrap_or(most) }))
     }
 
-    /// Suspects the nodes that are late. Returns whether there are any.
+    /// Suspects the nodes that are late, and ends a round that they and busy nodes keep out. Returns whether
+    /// there are any.
     fn suspect_late_nodes(&self) -> bool {
-        let (now, state) = (self.clock.now(), self.state());
+        let (now, mut state) = (self.clock.now(), self.state());
         let late = |node: &usize| self.paces.is_late(*node, state.asked_at[*node], now);
         let late: Vec<_> = state.round.pending().filter(late).collect();
         late.iter().for_each(|node| self.paces.suspect(*node, now));
+        if state.phase == Phase::Open && self.is_kept_out(&mut state) {
+            self.act(state, Step::Failed);
+        }
         !late.is_empty()
+    }
+
+    fn is_kept_out(&self, state: &mut State) -> bool {
+        state.round.is_kept_out(|node| self.paces.is_suspect(node))
     }
 
     fn ask_more(self: &Arc<Self>) {
@@ -383,6 +395,10 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
             // An early instant is enough: `decision` judges again whether the round is won.
             Phase::Open => {
                 let step = state.round.on_answer(node, answer, self.clock.early());
+                let step = match step {
+                    Step::Wait | Step::AskMore if self.is_kept_out(&mut state) => Step::Failed,
+                    step => step,
+                };
                 self.act(state, step);
             }
             // `decision` or the drop will read the round again, and the answer may be a vote:
@@ -416,6 +432,11 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
 }
 
 impl State {
+    /// Whether all nodes were asked, and no late one matters.
+    fn all_asked(&self) -> bool {
+        !self.round.has_unasked() && !self.round.is_contended()
+    }
+
     /// The nodes at which the caller may still be queued when the round is won, by this attempt or
     /// an earlier one. A node that was asked to enqueue it and grants removes it from its queue.
     fn still_queued(&self, hints: &Hints) -> Vec<usize> {

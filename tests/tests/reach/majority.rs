@@ -127,6 +127,40 @@ async fn a_hold_lives_though_one_of_its_nodes_fails_in_its_first_second() {
     }
 }
 
+/// A node of the bare majority hangs. Another client tries again and again: busy nodes and the late one leave
+/// it no majority, so it gives back at once what the holder's top-up needs.
+#[tokio::test]
+async fn clients_that_try_do_not_keep_a_top_up_out() {
+    let lease = Duration::from_secs(3);
+    let Some((servers, locker)) = five(lease).await else { return };
+    let other = builder()
+        .answer_timeout(2 * lease)
+        .on(quorumlock::Servers::quorum(servers.urls()))
+        .expect("a good configuration");
+    let guard = within("a free lock", other.lock("first")).await.expect("granted");
+    guard.unlock().await.expect("held");
+    let guard = within("a free lock", locker.lock("x")).await.expect("granted");
+    let (first, others) = holding(&servers, "x").await;
+    first[0].pause().expect("ours");
+    let tries = async {
+        loop {
+            let taken = within("an answer", other.try_lock("x")).await.expect("four nodes answer");
+            assert!(taken.is_none(), "two holders");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let lost = tokio::select! {
+        () = tries => unreachable!(),
+        lost = guard.lost() => Some(lost),
+        () = async {
+            on_all(others, "x").await;
+            tokio::time::sleep(lease).await;
+        } => None,
+    };
+    assert!(lost.is_none(), "{lost:?}");
+    guard.unlock().await.expect("still held");
+}
+
 /// Two renewals before a node of a bare majority forgets: the caller's, and the watchdog's.
 #[tokio::test]
 async fn a_renewal_that_the_caller_asks_for_tops_up_too() {
@@ -187,9 +221,12 @@ async fn a_node_that_hangs_is_passed_by() {
     // It votes again once it answers.
     servers[0].resume().expect("ours");
     let plain = Plain::to(servers[0].url()).await;
+    // It is among the first of three names in five.
+    let mut names = (0..).map(|i| format!("again{i}"));
     eventually("its vote", async || {
-        let guard = locker.lock("again").await.expect("granted");
-        let voted = plain.exists("again").await;
+        let name = names.next()?;
+        let guard = locker.lock(&name).await.expect("granted");
+        let voted = plain.exists(&name).await;
         guard.unlock().await.expect("held");
         voted.then_some(())
     })

@@ -53,6 +53,36 @@ fn won(step: &Step) -> Option<u64> {
     }
 }
 
+/// PROTOCOL.md MAJ3.
+#[test]
+fn busy_and_late_nodes_end_a_round_that_they_keep_out() {
+    let begun = || {
+        let mut round = round_of(5, 0).majority_first(vec![0, 1, 2, 3, 4]);
+        round.on_answer(0, busy(9), now());
+        round
+    };
+    let late = |node: usize| node == 2;
+    let mut one = begun();
+    assert!(!one.is_kept_out(late), "one busy and one late node leave three");
+    assert_eq!(one.on_answer(1, busy(9), now()), Step::Wait);
+    assert!(!one.is_kept_out(|_| false), "nobody is late");
+    assert!(one.is_kept_out(late));
+    one.close(now());
+    let left = Some(Duration::from_secs(9));
+    assert_eq!(failure(&one).expect("others hold it"), Acquired::BusyElsewhere(left));
+
+    let mut slow = round_of(5, 0).majority_first(vec![0, 1, 2, 3, 4]);
+    assert!(!slow.is_kept_out(|_| true), "nobody is busy: a late answer may be a vote");
+    let mut heard = begun();
+    heard.on_answer(1, busy(9), now());
+    heard.ask_more();
+    for node in [2, 3] {
+        assert_eq!(heard.on_answer(node, accepts(now()), now()), Step::Wait);
+    }
+    assert!(!heard.is_kept_out(late), "it has answered");
+    assert!(heard.is_kept_out(|node| node == 4), "the last one does not");
+}
+
 /// A round with the first token proposed to all nodes.
 fn round_of(nodes: usize, losses: usize) -> Round {
     Round::new(nodes, losses, FIRST)
