@@ -9,7 +9,11 @@
 //! node that does not hold our nonce never counts, whatever it says (PROTOCOL.md T1), nor does a node
 //! that has granted and not accepted (PROTOCOL.md T4).
 
+mod node_vote;
+
 use std::time::Duration;
+
+use self::node_vote::{NodeVote, TokenState};
 
 use crate::{
     Acceptance, Acquired, Answer, ConfigError, Denial, Error, FencingToken, Grant, Instant,
@@ -37,48 +41,6 @@ pub struct Round {
     order: Vec<usize>,
     /// Busy nodes and late ones together keep the caller out.
     kept_out: bool,
-}
-
-/// What one node has said so far.
-#[derive(Clone, Debug, PartialEq)]
-enum NodeVote {
-    /// Not asked: the home node has not answered, or the nodes that were asked may suffice.
-    Unasked,
-    Asked,
-    /// Asked, and no longer waited for.
-    Late,
-    Granted {
-        until: Instant,
-        token: TokenState,
-    },
-    /// Granted, but no longer held our nonce when another token was proposed.
-    Dropped,
-    Busy(Option<Duration>),
-    /// Answered with an error, which is no definite no: a node that had granted before holds our
-    /// nonce until `held_until` all the same (PROTOCOL.md WIN1).
-    Refused {
-        report: NodeReport,
-        held_until: Instant,
-    },
-    NoAnswer(NoAnswer),
-    Stale(NodeReport),
-}
-
-/// What a node that holds our nonce has said about the token that is proposed now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TokenState {
-    /// It was not asked about this token yet: it granted at an earlier one.
-    Unasked,
-    Asked,
-    Accepted,
-    /// Its mark is this, or larger.
-    Behind(FencingToken),
-    /// It did not say whether it accepts the token.
-    Unconfirmed,
-    /// Asked, and no longer waited for.
-    Late,
-    /// It was verified under another incarnation meanwhile.
-    Stale,
 }
 
 /// What to do now.
@@ -210,7 +172,8 @@ impl Round {
             // This vote is about the first token; after a raise it says nothing about the present
             // one.
             Answer::Yes(Vote { until, token }) => {
-                let token = if self.raises == 0 { token_state(token) } else { TokenState::Unasked };
+                let token =
+                    if self.raises == 0 { TokenState::of(token) } else { TokenState::Unasked };
                 NodeVote::Granted { until, token }
             }
             Answer::No(Denial::Busy(remaining)) => NodeVote::Busy(remaining),
@@ -259,7 +222,7 @@ impl Round {
     ) -> Step {
         if let NodeVote::Granted { until, token: state } = &mut self.nodes[node] {
             match answer {
-                Answer::Yes(said) if token == self.token => *state = token_state(*said),
+                Answer::Yes(said) if token == self.token => *state = TokenState::of(*said),
                 // This answer is about a token that is no longer proposed.
                 Answer::Yes(_) => {}
                 // The lease there expired, or another nonce took the name: the node's vote is void,
@@ -600,15 +563,6 @@ impl Round {
 
     fn count(&self, which: impl Fn(&NodeVote) -> bool) -> usize {
         self.nodes.iter().filter(|vote| which(vote)).count()
-    }
-}
-
-fn token_state(said: Acceptance) -> TokenState {
-    match said {
-        Acceptance::Accepted => TokenState::Accepted,
-        Acceptance::Behind(mark) => TokenState::Behind(mark),
-        // A counted token is of no use to a round: each node would count for itself.
-        Acceptance::Counted(_) => TokenState::Unconfirmed,
     }
 }
 
