@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{ClientPlan, Draw, Fault, FirstAccess, OnLoss, Plan, Span, Step, Waiting, When};
+use super::{
+    ClientPlan, Draw, Fault, FirstAccess, OnLoss, Plan, ReadWrite, Ring, Span, Step, Waiting, When,
+};
 use crate::mode::Mode;
 use crate::record::Expected;
 
@@ -49,6 +51,8 @@ struct PlanFile {
     times: Times,
     #[serde(default)]
     servers: Servers,
+    #[serde(default)]
+    locks: Locks,
     clients: Vec<Client>,
     #[serde(default)]
     steps: Vec<FileStep>,
@@ -76,6 +80,13 @@ struct Servers {
     clock_gains_ppm: Option<i32>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Locks {
+    permits: Option<u32>,
+    strict_order: bool,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Client {
@@ -86,6 +97,8 @@ struct Client {
     ways: Option<bool>,
     tasks: Option<usize>,
     names: Option<usize>,
+    ring: Option<Ring>,
+    read_write: Option<ReadWrite>,
     holds: Option<u64>,
     hold_ms: Option<[u64; 2]>,
     think_ms: Option<[u64; 2]>,
@@ -114,13 +127,17 @@ enum Kind {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileStep {
-    #[serde(default = "now")]
-    when: When,
+    when: Option<When>,
+    after_ms: Option<[u64; 2]>,
     fault: Fault,
 }
 
-fn now() -> When {
-    When::NOW
+impl FileStep {
+    fn step(&self, draw: &mut Draw) -> Step {
+        let drawn = self.after_ms.map(|[low, high]| When::AfterMs(draw.ms(low, high)));
+        let when = drawn.or_else(|| self.when.clone()).unwrap_or(When::NOW);
+        Step { when, fault: self.fault.clone() }
+    }
 }
 
 impl OwnPlan {
@@ -181,7 +198,7 @@ impl OwnPlan {
 
     /// The plan of a run.
     pub(super) fn plan(&self, draw: &mut Draw) -> Plan {
-        let PlanFile { times, servers, clients, steps, .. } = &self.file;
+        let PlanFile { times, servers, locks, clients, steps, .. } = &self.file;
         let mut plan = draw.plan();
         if let Some(nodes) = servers.nodes.filter(|_| draw.mode.voters() > 1) {
             plan.servers.voters = nodes;
@@ -192,6 +209,7 @@ impl OwnPlan {
         plan.servers.clock_gains_ppm = servers.clock_gains_ppm;
         let locking = &mut plan.locking;
         locking.lease_ms = times.lease_ms.unwrap_or(locking.lease_ms);
+        (locking.permits, locking.strict_order) = (locks.permits, locks.strict_order);
         let longest = times.max_lease_ms.unwrap_or(locking.max_lease_ms);
         locking.max_lease_ms = longest.max(locking.lease_ms);
         plan.delay_takeovers(times.takeover_delay_ms);
@@ -200,8 +218,7 @@ impl OwnPlan {
         plan.least_ms = times.least_ms.unwrap_or(plan.least_ms);
         plan.tail_ms = times.tail_ms.unwrap_or(plan.tail_ms);
         plan.clients = clients.iter().map(|of| of.plan(draw, plan.servers.voters)).collect();
-        let step = |of: &FileStep| Step { when: of.when.clone(), fault: of.fault.clone() };
-        plan.schedule = steps.iter().map(step).collect();
+        plan.schedule = steps.iter().map(|of| of.step(draw)).collect();
         plan
     }
 }
@@ -226,6 +243,8 @@ impl Client {
         };
         work.contenders = self.tasks.unwrap_or(work.contenders);
         work.names = self.names.unwrap_or(work.names);
+        work.ring = self.ring.or(work.ring);
+        work.read_write = self.read_write.or(work.read_write);
         work.holds = self.holds.or(work.holds);
         work.hold = span(self.hold_ms, work.hold);
         work.think = span(self.think_ms, work.think);
@@ -284,18 +303,30 @@ impl PlanFile {
         within("servers.spares", Some(spares as u64), 0, 10)?;
         let gains = clock_gains_ppm.map(|ppm| u64::from(ppm.unsigned_abs()));
         within("servers.clock_gains_ppm (without its sign)", gains, 0, 500_000)?;
+        within("locks.permits", self.locks.permits.map(u64::from), 1, 256)?;
         within("the number of clients", Some(self.clients.len() as u64), 1, 26)?;
         within("the number of steps", Some(self.steps.len() as u64), 0, 1_000)?;
         for (place, client) in self.clients.iter().enumerate() {
             client.check(place)?;
+            if let (Some(permits), Some(_)) = (self.locks.permits, client.read_write) {
+                let none = format!("none, as clients[{place}] has read_write");
+                return Err(bound("locks.permits", permits, none));
+            }
             if self.clients[..place].iter().any(|other| other.id == client.id) {
                 let field = format!("clients[{place}].id");
                 return Err(bound(field, &client.id, "another one than each client before"));
             }
         }
         for (place, step) in self.steps.iter().enumerate() {
-            if let When::AtMs(ms) | When::AfterMs(ms) | When::Outlived { ms, .. } = step.when {
+            if let Some(When::AtMs(ms) | When::AfterMs(ms) | When::Outlived { ms, .. }) = step.when
+            {
                 within(format!("steps[{place}].when"), Some(ms), 0, LONGEST_MS)?;
+            }
+            ordered(format!("steps[{place}].after_ms"), step.after_ms)?;
+            if let (Some([low, high]), Some(_)) = (step.after_ms, &step.when) {
+                let (field, value) =
+                    (format!("steps[{place}].after_ms"), format!("[{low}, {high}]"));
+                return Err(bound(field, value, "none, as the step has a `when`"));
             }
         }
         Ok(())
@@ -351,6 +382,14 @@ mod tests {
     }
 
     #[test]
+    fn each_plan_that_ships_is_one() {
+        let plans = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/plans")).unwrap();
+        let plans = plans.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+        let plans = plans.map(|text| OwnPlan::parse(&text).unwrap()).collect::<Vec<_>>();
+        assert!(plans.len() > 4);
+    }
+
+    #[test]
     fn nodes_change_what_a_bare_majority_is() {
         let text = PLAN
             .replace("[times]\nlease_ms = 12000", "[servers]\nnodes = 3\n[times]\nlease_ms = 700");
@@ -379,6 +418,37 @@ mod tests {
     }
 
     #[test]
+    fn a_moment_that_is_drawn_differs_between_repetitions_and_not_between_modes() {
+        let text = PLAN.replace("when = { after-ms = 100 }", "after_ms = [100, 100000]");
+        let own = OwnPlan::parse(&text).unwrap();
+        let drawn = |mode, repetition| {
+            let plan = own.plan(&mut Draw::new(None, mode, 1, repetition, false));
+            match plan.schedule[2].when {
+                When::AfterMs(ms @ 100..=100_000) => ms,
+                ref when => panic!("{when:?}"),
+            }
+        };
+        assert!((1..9).any(|repetition| drawn(Mode::S, repetition) != drawn(Mode::S, 0)));
+        assert_eq!(drawn(Mode::S, 0), drawn(Mode::S, 0), "the seed decides");
+    }
+
+    #[test]
+    fn a_plan_takes_locks_of_each_kind() {
+        let plan = |locks: &str, client: &str| {
+            let text = PLAN
+                .replace("[times]\n", &format!("{locks}\n[times]\n"))
+                .replace("hold_ms = [20, 60]\n", &format!("hold_ms = [20, 60]\n{client}\n"));
+            OwnPlan::parse(&text).unwrap().plan(&mut Draw::new(None, Mode::S, 1, 0, false))
+        };
+        let locking = plan("[locks]\npermits = 2\nstrict_order = true", "").locking;
+        assert_eq!((locking.permits, locking.strict_order), (Some(2), true));
+        let work = |client| plan("", client).clients[1].work.clone();
+        assert_eq!(work("read_write = \"read\"").read_write, Some(ReadWrite::Read));
+        let rings = work("names = 5\nring = \"all-or-nothing\"");
+        assert_eq!((rings.names, rings.ring), (5, Some(Ring::AllOrNothing)));
+    }
+
+    #[test]
     fn errors_name_the_field_the_value_and_the_bound() {
         for (from, to, words) in [
             ("\"EMPTY\"", "\"l10\"", "id is l10: none that a scenario of the lab has"),
@@ -398,6 +468,18 @@ mod tests {
             ("{ kill = 0 }", "{ maim = 0 }", "unknown variant `maim`"),
             ("after-ms = 100", "after-ms = 600001", "steps[2].when is 600001: 0 to 600000"),
             ("{ granted = \"b\" }", "{ granted = \"c\" }", "no such client: c"),
+            (
+                "when = { after-ms = 100 }",
+                "after_ms = [9, 1]",
+                "steps[2].after_ms is [9, 1]: the shor",
+            ),
+            (
+                "when = { after-ms = 100 }",
+                "when = { after-ms = 100 }\nafter_ms = [1, 9]",
+                "steps[2].after_ms is [1, 9]: none, as the step has a `when`",
+            ),
+            ("[times]", "[locks]\npermits = 0\n[times]", "locks.permits is 0: 1 to 256"),
+            ("kind = \"rival\"", "ring = \"odd\"", "unknown variant `odd`"),
         ] {
             let said = OwnPlan::parse(&PLAN.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(said.contains(words), "{words:?} in {said}");
