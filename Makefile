@@ -117,8 +117,9 @@ test-interop: .cargo-is-there
 # Where pip cannot fetch there is nothing to test with.
 test-python: .cargo-is-there
 	scripts/get-server
-	@# Where `make test` has built the command, nothing is built anew with other features.
+	@# Where `make test` has built the commands, nothing is built anew with other features.
 	[ -x target/debug/quorumlock ] || cargo build --package quorumlock-cli
+	[ -x target/debug/quorumlock-lab ] || cargo build --package quorumlock-lab
 	scripts/test-python $(ARGS)
 
 test-report: .cargo-is-there

@@ -28,10 +28,10 @@ def program() -> Optional[str]:
     return found or (str(fetched) if fetched.exists() else None)
 
 
-def command() -> Optional[str]:
-    """The Rust command `quorumlock`, if it is built."""
-    given = os.environ.get("QUORUMLOCK_COMMAND")
-    built = [REPOSITORY / "target" / kind / "quorumlock" for kind in ("debug", "release")]
+def command(name: str = "quorumlock") -> Optional[str]:
+    """The Rust command of this name, if it is built. QUORUMLOCK_COMMAND names another `quorumlock`."""
+    given = os.environ.get("QUORUMLOCK_COMMAND") if name == "quorumlock" else None
+    built = [REPOSITORY / "target" / kind / name for kind in ("debug", "release")]
     found = [path for path in built if path.exists()]
     return given or (str(found[0]) if found else None)
 
