@@ -5,6 +5,7 @@
 //! - [`history`]: the events of a run, one per line, on disk.
 //! - [`judge`]: overlaps, handovers, tokens and vacancies, from what the holders recorded.
 //! - [`mode`]: the lock configurations to compare: one node, a replicated node, a quorum.
+//! - [`promise`]: where exclusion holds by the pages of other libraries.
 //! - [`record`]: the JSON records of a run and of an invocation of the lab.
 //! - [`report`]: a page, figures and tables from the directories that the lab wrote.
 //! - [`svg`]: figures, for the report and for the benches.
@@ -17,6 +18,7 @@ pub mod etcd;
 pub mod history;
 pub mod judge;
 pub mod mode;
+pub mod promise;
 pub mod record;
 pub mod report;
 pub mod runner;

@@ -20,6 +20,20 @@ pub struct Lab {
     pub environment: Environment,
     /// The runs, in the order in which they were carried out.
     pub runs: Vec<Run>,
+    /// The runs that could not be carried out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<Skipped>,
+}
+
+/// Runs of a scenario in a mode that could not be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// The scenario's id.
+    pub scenario: String,
+    /// The mode, as a run has it.
+    pub mode: String,
+    /// What is missing.
+    pub why: String,
 }
 
 impl Lab {
@@ -34,6 +48,7 @@ impl Lab {
             interrupted: false,
             environment,
             runs: Vec::new(),
+            skipped: Vec::new(),
         }
     }
 
@@ -44,6 +59,13 @@ impl Lab {
         }
         self.interrupted |= run.interrupted;
         self.runs.push(run);
+    }
+
+    /// Adds what could not be carried out, once for all repetitions.
+    pub fn skip(&mut self, skipped: Skipped) {
+        if !self.skipped.contains(&skipped) {
+            self.skipped.push(skipped);
+        }
     }
 }
 

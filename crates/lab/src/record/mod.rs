@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub use self::agreement::agrees;
 pub use self::attempt::{Attempt, read_attempts, write_attempts};
-pub use self::lab::{Environment, Lab};
+pub use self::lab::{Environment, Lab, Skipped};
 pub use self::load::Load;
 pub use self::run::{Expected, LibraryFacts, NodeFacts, Observed, Run};
 

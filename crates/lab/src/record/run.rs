@@ -189,6 +189,9 @@ pub struct LibraryFacts {
     /// Its options that are not the defaults.
     #[serde(default)]
     pub options: serde_json::Map<String, serde_json::Value>,
+    /// Whether exclusion holds in this scenario by the library's own pages; `None` if they were not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exclusion_promised: Option<bool>,
 }
 
 /// A server of a run.

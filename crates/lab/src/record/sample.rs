@@ -1,6 +1,6 @@
 //! Runs for tests.
 
-use super::{Expected, Observed, Run, SCHEMA};
+use super::{Expected, LibraryFacts, Observed, Run, SCHEMA};
 
 /// A run without violations that is as expected.
 pub(crate) fn run(scenario: &str, mode: &str, expected: Expected) -> Run {
@@ -40,4 +40,16 @@ pub(crate) fn seen(expected: Expected, violations: u64, as_expected: bool) -> Ru
     run.observed.violations = violations;
     run.as_expected = as_expected;
     run
+}
+
+/// A library, and whether it promises exclusion.
+pub(crate) fn library(exclusion_promised: Option<bool>) -> LibraryFacts {
+    LibraryFacts {
+        name: "nx".to_owned(),
+        command: "python3 nx.py".to_owned(),
+        library: "SET NX PX".to_owned(),
+        version: "1".to_owned(),
+        options: serde_json::Map::new(),
+        exclusion_promised,
+    }
 }

@@ -15,6 +15,7 @@ mod error;
 mod figures;
 mod files;
 mod histogram;
+mod libraries;
 mod load;
 mod markdown;
 mod page;
@@ -28,5 +29,6 @@ mod words;
 mod write;
 
 pub use self::error::ReportError;
-pub use self::markdown::{results_page, scenarios_page};
+pub use self::libraries::{LIBRARIES_LEGEND, libraries_table};
+pub use self::markdown::{libraries_page, plans_page, results_page, scenarios_page};
 pub use self::write::{Written, write};

@@ -2,6 +2,7 @@
 
 use super::Driver;
 use crate::mode::{Engine, Mode};
+use crate::promise::Promise;
 use crate::record::LibraryFacts;
 use crate::scenario::{Fault, Plan, ReadWrite, Step, When};
 use crate::worker::{Feature, Hello, LockKind, NoWorker, Topology, greet};
@@ -27,26 +28,32 @@ impl Library {
         Ok(Self { name: name.to_owned(), command: command.to_owned(), hello })
     }
 
-    pub(super) fn facts(&self) -> LibraryFacts {
+    pub(super) fn facts(&self, mode: Mode, scenario: &str) -> LibraryFacts {
         let Self { name, command, hello } = self.clone();
         let Hello { library, version, options, .. } = hello;
-        LibraryFacts { name, command, library, version, options }
+        let promise = Promise::of(&library).zip(topology(mode));
+        let exclusion_promised =
+            promise.map(|(promise, topology)| promise.exclusion(topology, scenario));
+        LibraryFacts { name, command, library, version, options, exclusion_promised }
+    }
+
+    /// Whether the library has locks in this mode.
+    #[must_use]
+    pub fn has(&self, mode: Mode) -> bool {
+        topology(mode).is_some_and(|topology| self.hello.topologies.contains(&topology))
     }
 
     /// The first thing in a plan that the library, or its worker, cannot do.
     #[must_use]
     pub fn lacks(&self, driver: Driver, mode: Mode, plan: &Plan) -> Option<String> {
-        let Self { name, hello, .. } = self;
+        let name = &self.name;
         if driver == Driver::Sim {
             return Some("only quorumlock runs in the simulation".to_owned());
         }
-        let topology = match (mode.engine(), mode) {
-            (Engine::Sentinel, _) if !mode.awaits_replicas() => Topology::Sentinel,
-            (Engine::Addresses, Mode::S) => Topology::One,
-            (Engine::Addresses, Mode::Q3 | Mode::Q5 | Mode::Q7) => Topology::Quorum,
-            _ => return Some(format!("mode {mode} is of quorumlock alone")),
-        };
-        if !hello.topologies.contains(&topology) {
+        if topology(mode).is_none() {
+            return Some(format!("mode {mode} is of quorumlock alone"));
+        }
+        if !self.has(mode) {
             return Some(format!("{name} has no locks in mode {mode}"));
         }
         self.lacks_kind(plan)
@@ -109,5 +116,15 @@ impl Library {
             }
             _ => None,
         }
+    }
+}
+
+/// How the servers of a mode belong together for a worker; `None` if the mode is of quorumlock alone.
+fn topology(mode: Mode) -> Option<Topology> {
+    match (mode.engine(), mode) {
+        (Engine::Sentinel, _) if !mode.awaits_replicas() => Some(Topology::Sentinel),
+        (Engine::Addresses, Mode::S) => Some(Topology::One),
+        (Engine::Addresses, Mode::Q3 | Mode::Q5 | Mode::Q7) => Some(Topology::Quorum),
+        _ => None,
     }
 }

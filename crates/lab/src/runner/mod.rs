@@ -207,19 +207,24 @@ impl Trial {
         }
     }
 
-    fn record(&self, driver: Driver, plan: &Plan, played: Outcome, judged: Judged) -> Run {
-        let mode = match self.library {
+    /// The mode as a run has it: with another library it is `MODE:LIBRARY`.
+    #[must_use]
+    pub fn mode_and_library(&self) -> String {
+        match self.library {
             None => self.mode.to_string(),
             Some(library) => format!("{}:{}", self.mode, library.name),
-        };
+        }
+    }
+
+    fn record(&self, driver: Driver, plan: &Plan, played: Outcome, judged: Judged) -> Run {
         Run {
             schema: record::SCHEMA,
             run: self.name_on(driver),
             scenario: self.scenario.id.to_owned(),
             title: self.scenario.title.to_owned(),
             story: self.scenario.story.to_owned(),
-            mode,
-            library: self.library.map(Library::facts),
+            mode: self.mode_and_library(),
+            library: self.library.map(|library| library.facts(self.mode, self.scenario.id)),
             driver: driver.to_string(),
             seed: self.seed,
             repetition: self.repetition,

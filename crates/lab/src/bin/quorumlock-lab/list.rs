@@ -4,7 +4,7 @@ use comfy_table::{Table, presets};
 use quorumlock_command::{Outcome, print};
 use quorumlock_lab::mode::Mode;
 use quorumlock_lab::record::Expected;
-use quorumlock_lab::report::scenarios_page;
+use quorumlock_lab::report::{plans_page, scenarios_page};
 use quorumlock_lab::runner::Driver;
 use quorumlock_lab::scenario::{Scenario, all};
 use serde::Serialize;
@@ -19,11 +19,19 @@ pub(crate) struct Args {
     /// Print the documentation's page of scenarios, docs/lab/SCENARIOS.md.
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
+
+    /// Print the documentation's page of what a plan of one's own may contain, docs/lab/PLANS.md.
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    plans: bool,
 }
 
 pub(crate) fn list(args: &Args) -> Outcome {
     if args.markdown {
         print(false, &scenarios_page().trim_end())?;
+        return Ok(0);
+    }
+    if args.plans {
+        print(false, &plans_page().trim_end())?;
         return Ok(0);
     }
     print(args.json, &Listed { scenarios: all().iter().map(Entry::of).collect() })?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use quorumlock_command::{Failure, Outcome, exit, print};
 use quorumlock_lab::record::{Lab, Run, SCHEMA};
-use quorumlock_lab::report::{self, ReportError, results_page};
+use quorumlock_lab::report::{self, ReportError, libraries_page, results_page};
 use serde::Serialize;
 
 use crate::table;
@@ -31,7 +31,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Print the documentation's page of results, docs/lab/RESULTS.md, and write no report.
+    /// Print the documentation's page of results, docs/lab/RESULTS.md, and write no report. If locks of other
+    /// libraries were taken it is docs/lab/LIBRARIES.md.
     #[arg(long, conflicts_with_all = ["json", "out"])]
     markdown: bool,
 }
@@ -49,7 +50,9 @@ pub(crate) fn report(args: &Args) -> Outcome {
 
 fn markdown(dirs: &[PathBuf]) -> Outcome {
     let labs = dirs.iter().map(|dir| read(dir)).collect::<Result<Vec<_>, _>>()?;
-    print(false, &results_page(&labs).trim_end())?;
+    let libraries = labs.iter().flat_map(|lab| &lab.runs).any(|run| run.library.is_some());
+    let page = if libraries { libraries_page(&labs) } else { results_page(&labs) };
+    print(false, &page.trim_end())?;
     let runs = labs.into_iter().flat_map(|lab| lab.runs).collect::<Vec<_>>();
     Ok(u8::from(!table::cells(&runs).iter().all(table::Cell::as_expected)))
 }

@@ -44,6 +44,7 @@ pub(crate) fn read(dir: &Path, seed: Option<u64>) -> Result<Lab, Failure> {
 pub(crate) fn missing(mut before: Lab, trials: &mut Vec<(Trial, Driver)>) -> Lab {
     before.runs.retain(|run| !run.interrupted);
     before.interrupted = false;
+    before.skipped.clear();
     before.resumed.push(std::env::args().collect());
     let complete = before.runs.iter().map(|run| run.run.clone()).collect::<BTreeSet<_>>();
     trials.retain(|(trial, driver)| !complete.contains(&trial.name_on(*driver)));

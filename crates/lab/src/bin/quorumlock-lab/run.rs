@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use quorumlock_command::{Failure, Outcome, exit, print, say};
 use quorumlock_lab::mode::Mode;
-use quorumlock_lab::record::{self, Expected, Lab, Observed, Run};
+use quorumlock_lab::record::{self, Expected, Lab, Observed, Run, Skipped};
 use quorumlock_lab::runner::{Driver, Library, Program, Trial, TrialError, environment};
 use quorumlock_lab::scenario::{Scenario, all, find};
 use quorumlock_testbed::servers::StartError;
@@ -230,7 +230,6 @@ pub(crate) async fn carry_out(
     // `buffered` yields the runs in the order of the trials, whichever ends first.
     let wanted = stream::iter(carried_out).take_while(|_| ready(!interrupt.has_come()));
     let mut runs = pin!(wanted.buffered(usize::from(jobs)));
-    let mut left_out = String::new();
     while let Some(run) = runs.next().await {
         match run? {
             Ok(run) => {
@@ -239,12 +238,15 @@ pub(crate) async fn carry_out(
                 // Written after each run, so that an interrupted lab leaves valid results.
                 written(&lab)?;
             }
-            Err(why) => left_out = why,
+            Err(skipped) => lab.skip(skipped),
         }
     }
     bar.clear();
-    if lab.runs.is_empty() && !left_out.is_empty() {
-        return Err(Failure::new(exit::UNREACHABLE, format!("nothing could be run: {left_out}")));
+    written(&lab)?;
+    if let (true, Some(Skipped { scenario, mode, why })) = (lab.runs.is_empty(), lab.skipped.last())
+    {
+        let why = format!("nothing could be run: {scenario} in {mode}: {why}");
+        return Err(Failure::new(exit::UNREACHABLE, why));
     }
     for run in lab.runs.iter().filter(|run| !run.as_expected) {
         say(format_args!("{}: {}", run.run, run.why.as_deref().unwrap_or_default()));
@@ -260,7 +262,7 @@ fn worker_program() -> Result<Program, Failure> {
     Ok(Program { path, arguments: vec!["worker".to_owned()] })
 }
 
-/// Returns the run, or why the trial was skipped.
+/// Returns the run, or what was skipped.
 async fn carry_out_trial(
     trial: &Trial,
     driver: Driver,
@@ -268,7 +270,7 @@ async fn carry_out_trial(
     out: &Path,
     interrupt: &Interrupt,
     bar: &Bar,
-) -> Result<Result<Run, String>, Failure> {
+) -> Result<Result<Run, Skipped>, Failure> {
     let name = trial.name_on(driver);
     bar.begins(&name);
     let dir = out.join("runs").join(&name);
@@ -276,9 +278,9 @@ async fn carry_out_trial(
     match trial.carry_out_on(driver, program, &dir, interrupt.comes()).await {
         Err(TrialError::Missing(why)) => {
             let _ = std::fs::remove_dir_all(&dir);
-            let left_out = format!("{name}: skipped: {why}");
-            bar.skipped(&left_out);
-            Ok(Err(left_out))
+            bar.skipped(&format!("{name}: skipped: {why}"));
+            let (scenario, mode) = (trial.scenario.id.to_owned(), trial.mode_and_library());
+            Ok(Err(Skipped { scenario, mode, why }))
         }
         carried => carried.map(Ok).map_err(failure_of),
     }

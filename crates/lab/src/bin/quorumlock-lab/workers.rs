@@ -3,8 +3,9 @@
 use quorumlock_command::{Failure, exit, say};
 use quorumlock_lab::runner::Library;
 use quorumlock_lab::worker::NoWorker;
+use quorumlock_testbed::servers::cache;
 
-/// A worker: `NAME=COMMAND`.
+/// A worker: `NAME=COMMAND`, or the name of one that `scripts/get-interop` has prepared.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     name: String,
@@ -15,7 +16,7 @@ impl std::str::FromStr for Named {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, command) = text.split_once('=').ok_or("it must be NAME=COMMAND")?;
+        let Some((name, command)) = text.split_once('=') else { return prepared(text) };
         // The name is part of the names of directories.
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
         if name.is_empty() || name.len() > 24 || !name.chars().all(plain) {
@@ -25,6 +26,20 @@ impl std::str::FromStr for Named {
             return Err("COMMAND is empty".to_owned());
         }
         Ok(Self { name: name.to_owned(), command: command.to_owned() })
+    }
+}
+
+/// The worker of this name that the script has prepared in the user's cache.
+fn prepared(name: &str) -> Result<Named, String> {
+    let program = cache().map(|cache| cache.join("interop").join(format!("worker-{name}")));
+    match program.filter(|program| !name.contains('/') && program.is_file()) {
+        Some(program) => {
+            Ok(Named { name: name.replace('-', "_"), command: program.display().to_string() })
+        }
+        None => Err(format!(
+            "no worker {name:?} is prepared: write NAME=COMMAND, or prepare those of the project \
+             with scripts/get-interop"
+        )),
     }
 }
 

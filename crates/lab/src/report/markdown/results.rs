@@ -59,7 +59,7 @@ pub fn results_page(labs: &[Lab]) -> String {
 }
 
 /// One invocation of the lab: its command line, its programs, its machine, its runs.
-fn invocation(lab: &Lab) -> String {
+pub(super) fn invocation(lab: &Lab) -> String {
     let environment = &lab.environment;
     let known = |name: &str, value: &Option<String>| {
         value.as_ref().map_or_else(String::new, |value| format!(", {name}{value}"))
@@ -127,7 +127,7 @@ fn other_servers(lab: &Lab) -> Option<String> {
     (!others.is_empty()).then(|| format!("Other servers: {}.", others.join("; ")))
 }
 
-fn item(text: &str) -> String {
+pub(super) fn item(text: &str) -> String {
     wrapped("- ", &escaped(&plain_spaces(text))) + "\n"
 }
 
@@ -209,6 +209,7 @@ mod tests {
             interrupted: false,
             environment,
             runs,
+            skipped: Vec::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 mod about;
 mod answer;
 mod figure;
+mod libraries;
 mod matrix;
 mod measured;
 mod opening;

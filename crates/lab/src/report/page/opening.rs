@@ -2,12 +2,14 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::super::ReportError;
 use super::super::files::Files;
+use super::super::libraries::compared;
 use super::super::load::Source;
 use super::super::results::Scenario;
 use super::super::table::Table;
 use super::super::verdict::Verdict;
 use super::super::words::counted;
 use super::answer::answer;
+use super::libraries::libraries;
 use super::matrix::matrix;
 use super::measured::measured;
 use super::result_table::result_table;
@@ -112,7 +114,7 @@ fn results_section(scenarios: &[Scenario<'_>], results: &Table, measured: &[Tabl
                 "Each scenario in each mode: what was seen, and whether theory says so. "
                 "What the letters mean is in the " a href="#glossary" { "glossary" } "."
             }
-            (matrix(scenarios))
+            @if compared(scenarios) { (libraries(scenarios)) } @else { (matrix(scenarios)) }
             details {
                 summary { "All numbers" }
                 (results.html())

@@ -129,6 +129,7 @@ impl LabDir {
             interrupted: false,
             environment,
             runs: Vec::new(),
+            skipped: Vec::new(),
         };
         Self { dir, lab }
     }

@@ -1,5 +1,6 @@
-//! `quorumlock-lab compare`: measures a single node and a quorum side by side.
+//! `quorumlock-lab compare`: a single node and a quorum side by side, or the locks of several libraries.
 
+mod libraries;
 mod table;
 mod verdict;
 
@@ -18,6 +19,7 @@ use crate::output::{cannot_write, require_fresh};
 use crate::report::beside;
 use crate::run::{carry_out, new_lab};
 use crate::table::{Cell, cells};
+use crate::workers::Named;
 
 /// Compare a single node with a quorum, on servers that this command starts.
 ///
@@ -30,8 +32,12 @@ use crate::table::{Cell, cells};
 /// are not killed), QUORUMLOCK_SERVER_BIN, redis-server or valkey-server on PATH, and the program
 /// that scripts/get-server has downloaded.
 ///
-/// Exit status: 1 if a run is not as theory says. If a mode showed something that it rules out, the
-/// verdict says BROKEN.
+/// With --workers, the locks of other libraries go through ten scenarios beside those of quorumlock, on
+/// one server, behind sentinels and on a quorum of 5: where exclusion falls, how long nobody holds the
+/// lock, and whether a holder is told.
+///
+/// Exit status: 1 if a run of quorumlock is not as theory says. If a mode showed something that it rules
+/// out, the verdict says BROKEN.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Number of servers in the quorum.
@@ -50,6 +56,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
+    /// Compare lock libraries: workers that scripts/get-interop has prepared (set-nx-px, redis-py,
+    /// redisson, redisson-fenced, node-redlock, redsync), or programs that speak the lines of
+    /// docs/lab/WORKERS.md, as NAME=COMMAND. Separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["nodes", "seconds", "tasks"])]
+    workers: Vec<Named>,
+
+    /// Number of repetitions of each run, with --workers.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "workers", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    repeat: u64,
+
+    /// Number of runs at the same time, with --workers.
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "workers", value_parser = clap::value_parser!(u8).range(1..=16))]
+    jobs: u8,
+
     /// Keep the record of the runs, and write a report into this directory: report.html, figures,
     /// tables, and the data behind them.
     #[arg(long, value_name = "DIR", overrides_with = "report")]
@@ -61,23 +81,27 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn compare(args: Args) -> Outcome {
+    let Some(dir) = &args.report else {
+        let dir =
+            tempfile::tempdir().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
+        return compare_in(dir.path(), &args).await;
+    };
+    require_fresh(dir, false)?;
+    compare_in(dir, &args).await
+}
+
+async fn compare_in(dir: &Path, args: &Args) -> Outcome {
+    let seed = args.seed.unwrap_or_else(|| rand::random_range(0..1_000_000));
+    if !args.workers.is_empty() {
+        return libraries::compare_in(dir, seed, args).await;
+    }
     let plan = Plan {
         nodes: args.nodes,
         measuring: Duration::from_secs(args.seconds),
         tasks: args.tasks,
-        seed: args.seed.unwrap_or_else(|| rand::random_range(0..1_000_000)),
+        seed,
     };
     plan.check().map_err(|bad| Failure::usage(bad.to_string()))?;
-    let Some(dir) = &args.report else {
-        let dir =
-            tempfile::tempdir().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
-        return compare_in(dir.path(), plan, &args).await;
-    };
-    require_fresh(dir, false)?;
-    compare_in(dir, plan, &args).await
-}
-
-async fn compare_in(dir: &Path, plan: Plan, args: &Args) -> Outcome {
     let trials = plan.trials().into_iter().map(|trial| (trial, Driver::Process));
     let interrupt = Interrupt::listen();
     // One run at a time: runs at the same time would disturb each other.
