@@ -54,7 +54,7 @@ fn promises(labs: &[Lab]) -> String {
         let LibraryFacts { library, version, options, .. } = facts;
         let says = Promise::of(library).map_or_else(
             || "its pages were not read, so no promise is known".to_owned(),
-            |Promise { source, says, .. }| format!("{} ({source})", escaped(says)),
+            |Promise { source, says, .. }| format!("{says} ({source})"),
         );
         let options = match options.is_empty() {
             true => String::new(),

@@ -196,6 +196,16 @@ mod tests {
     }
 
     #[test]
+    fn the_page_in_the_repository_is_this_one() {
+        let page = include_str!("../../../../../docs/lab/PLANS.md");
+        assert_eq!(
+            page.trim_end(),
+            plans_page().trim_end(),
+            "write it: quorumlock-lab list --plans"
+        );
+    }
+
+    #[test]
     fn a_row_has_fields_and_no_links() {
         let faults = variants(FAULT, "Fault");
         let row = |name: &str| faults.iter().find(|of| of.name == name).expect("it is one").row();
