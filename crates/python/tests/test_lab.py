@@ -17,7 +17,7 @@ _lab = command("quorumlock-lab")
 _needed = os.environ.get("QUORUMLOCK_REQUIRE_COMMAND") == "1"
 pytestmark = pytest.mark.skipif(_lab is None and not _needed, reason="quorumlock-lab is not built")
 
-PYTHON = f"exec {sys.executable} {REPOSITORY / 'workers' / 'quorumlock.py'}"
+PYTHON = f"exec {sys.executable} {REPOSITORY / 'workers' / 'quorumlock-python.py'}"
 # A holder dies; servers forget a lock; a client is cut off; answers are lost.
 SCENARIOS = ["L02", "L10", "L14", "L21", "L28", "L32"]
 
