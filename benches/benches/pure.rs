@@ -58,7 +58,7 @@ impl WatchedLease for Lease {
 fn schedule(c: &mut Criterion) {
     let clock = Clock::manual();
     let now = clock.now();
-    let terms = LeaseTiming { lease: LEASE, until: now + LEASE, hold_until: None, partial: false };
+    let terms = LeaseTiming { lease: LEASE, until: now + LEASE, hold_until: None };
     let lease = |id| Arc::new(Lease(id, LeaseState::new(clock.clone(), terms)));
     let full = || {
         let mut schedule = Schedule::default();

@@ -255,7 +255,6 @@ fn leases() -> Vec<Case> {
         move || LeaseModel::<2>::frugal(horizon, renewals, crashes, quarantine)
     };
     let fixed = || LeaseModel::<2>::frugal(7, 2, 1, Strict).never_regranting();
-    let first = move |quarantine| move || lease(6, 1, 1, quarantine)().asking_majority();
     let whole = || LeaseModel::<2>::frugal(4, 0, 1, Strict).in_full();
     let deep = || LeaseModel::<3>::frugal(7, 2, 1, Strict);
     let three = || LeaseModel::<3>::frugal(7, 1, 1, Strict);
@@ -278,14 +277,6 @@ fn leases() -> Vec<Case> {
         case("M10", "1 crash, 3 clients, 1 renewal", Holds, Full, three),
         case("M10+", "1 crash, 3 clients, 2 renewals", Holds, Deep, deep),
         case("M10b", "2 crashes, 2 renewals", Holds, Full, lease(7, 2, 2, Strict)),
-        case("M30", "a majority is asked first, 1 crash, 1 renewal", Holds, Quick, first(Strict)),
-        case("M30", "the same, 2 crashes, 2 renewals", Holds, Full, move || {
-            lease(7, 2, 2, Strict)().asking_majority()
-        }),
-        case("M30", "the same, without a crash", Holds, Full, move || {
-            lease(7, 2, 0, None)().asking_majority()
-        }),
-        case("M30", "nodes that forgot count", Caught, Quick, first(None)),
     ]
 }
 

@@ -3,7 +3,7 @@
 use quorumlock_model::plan::{Expected, Size, plan};
 
 /// The number of steps to each planted bug. A different number means another bug, or another model.
-const STEPS: [(&str, usize); 69] = [
+const STEPS: [(&str, usize); 68] = [
     ("M3", 8),
     ("M2", 8),
     ("M15c", 10),
@@ -24,7 +24,6 @@ const STEPS: [(&str, usize); 69] = [
     ("L", 5),
     ("M9", 11),
     ("M11", 10),
-    ("M30", 5),
     ("M24", 5),
     ("M24", 3),
     ("M24", 4),

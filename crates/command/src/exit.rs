@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use quorumlock::{Error, NoMajority, NodeProblem, NodeReport};
+use quorumlock::{Error, NoMajority, NodeProblem};
 use serde::{Serialize, Serializer};
 
 /// Bad usage: the caller must change the command line. This code and the following are those of
@@ -65,12 +65,8 @@ impl Failure {
     /// The failure of a question who holds a lock: with [`UNKNOWN`] where some nodes answered it.
     pub fn of_question(error: Error) -> Self {
         let named = error.names_holder();
-        // Where nodes hold a lock of another kind the question is the mistake: the others have none at all.
-        let wrong_kind = |node: &NodeReport| matches!(node.problem, NodeProblem::WrongType { .. });
         let told = match &error {
-            Error::Refused(none) | Error::Unreachable(none) => {
-                none.voted > 0 && !none.nodes.iter().any(wrong_kind)
-            }
+            Error::Refused(none) | Error::Unreachable(none) => none.voted > 0,
             _ => false,
         };
         let mut failure = Self::from(error);

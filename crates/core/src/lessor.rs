@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quorumlock_protocol::{
     Acquired, BoxFuture, Claim, Error, FencingToken, HeldInterval, Hints, Holder, Instant, Lane,
-    LeaseRequest, ListPosition, ListStep, Name, NodeReport, ReleaseOutcome, WaitQueue,
+    LeaseRequest, ListPosition, ListStep, Name, NodeReport, Nonce, ReleaseOutcome, WaitQueue,
 };
 use quorumlock_watchdog::Renewal;
 
@@ -44,10 +44,9 @@ pub trait Lessor: Send + Sync + 'static {
         let renewed = self.renew(vec![lease], Lane::Caller);
         Box::pin(async { renewed.await.pop().unwrap_or(Renewal::Unknown) })
     }
-    /// Forgets a lease that moves to another process: from now on no request ends it. Nodes that lack it
-    /// are asked to hold it first.
-    fn forget(&self, lease: &LeaseRequest, now: Instant) {
-        let _ = (lease, now);
+    /// Forgets a lease that moves to another process: from now on no request ends it.
+    fn forget(&self, nonce: Nonce, now: Instant) {
+        let _ = (nonce, now);
     }
     /// Releases the lease. The requests are queued before this returns; the future only waits for
     /// the answers. If other clients wanted the name lately ([`Hints::contended`]), it also waits a

@@ -106,7 +106,7 @@ impl<N: Node> Single<N> {
             // Checked after the last answer: a pause while acquiring is caught here (H3).
             if clock.now() < until {
                 attempt.commit();
-                return Ok(Acquired::Granted(Grant { until, token, counted, partial: false }));
+                return Ok(Acquired::Granted(Grant { until, token, counted }));
             }
             Err(no_vote(name, NodeReport::new(node.label(), NodeProblem::TooLate)))
         })

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::{
-    Answer, Denial, Error, Holder, Instant, Name, NoMajority, NodeReport, OnDropped, Release,
-    ReleaseOutcome, quorum_of,
+    Answer, Denial, Error, Holder, Instant, Name, NoMajority, NodeReport, OnDropped, ReleaseOutcome,
 };
 
 /// The `Yes` values, if at least `quorum` nodes answered `Yes`; `late` describes a node that has
@@ -27,28 +26,7 @@ pub fn decide<T>(
         };
         return Ok(answers.into_iter().filter_map(yes).collect());
     }
-    let of = (answers.len(), quorum);
-    Err(no_majority(name, of, answers.into_iter().enumerate().collect(), late).into())
-}
-
-/// What the answers to a release mean.
-///
-/// # Errors
-/// As [`decide`], if a majority may still hold the nonce.
-pub fn decide_release(
-    name: Name,
-    release: &Release,
-    answers: Vec<Option<Answer<ReleaseOutcome>>>,
-    now: Instant,
-    late: impl Fn(usize) -> NodeReport,
-) -> Result<ReleaseOutcome, Error> {
-    none_misconfigured(&answers)?;
-    if release.is_freed(&answers) {
-        return Ok(release.outcome(&answers, now));
-    }
-    let (nodes, quorum) = (answers.len(), quorum_of(answers.len()));
-    let asked = answers.into_iter().enumerate().filter(|(node, _)| release.asks(*node)).collect();
-    Err(no_majority(Some(name), (nodes, quorum), asked, late).into())
+    Err(no_majority(name, quorum, answers, late).into())
 }
 
 /// Who holds `name`, by the answers to an inspection; `None`: nobody. A majority has to tell. It is free
@@ -70,9 +48,7 @@ pub fn decide_holder(
     }
     let by = named.len();
     let holder = (by > 0).then(|| holder_of(named, 1));
-    let of = (answers.len(), quorum);
-    let answers = answers.into_iter().enumerate().collect();
-    let mut none = no_majority(name, of, answers, late);
+    let mut none = no_majority(name, quorum, answers, late);
     (none.holder, none.named_by) = (holder.map(Box::new), by);
     Err(none.into())
 }
@@ -108,11 +84,11 @@ fn none_misconfigured<T>(answers: &[Option<Answer<T>>]) -> Result<(), Error> {
 
 fn no_majority<T>(
     name: Option<Name>,
-    of: (usize, usize),
-    answers: Vec<(usize, Option<Answer<T>>)>,
+    quorum: usize,
+    answers: Vec<Option<Answer<T>>>,
     late: impl Fn(usize) -> NodeReport,
 ) -> NoMajority {
-    let voted = answers.iter().filter(|(_, said)| matches!(said, Some(Answer::Yes(_)))).count();
+    let (of, voted) = (answers.len(), definite(&answers));
     let silent = |(node, answer)| match answer {
         Some(Answer::No(
             Denial::Refused(report) | Denial::NotAdmitted(report) | Denial::Stale(report),
@@ -121,8 +97,8 @@ fn no_majority<T>(
         Some(_) => None,
         None => Some(late(node)),
     };
-    let silent = answers.into_iter().filter_map(silent).collect();
-    NoMajority::new(name, of, voted, silent)
+    let silent = answers.into_iter().enumerate().filter_map(silent).collect();
+    NoMajority::new(name, (of, quorum), voted, silent)
 }
 
 /// What one node's answers about several names mean together: yes, with what `make` makes of all, if
@@ -171,6 +147,26 @@ pub fn of_two_parts<T>(second: &[bool], parts: Vec<Vec<Answer<T>>>) -> Vec<Answe
 /// answer too.
 pub fn definite<T>(answers: &[Option<Answer<T>>]) -> usize {
     answers.iter().flatten().filter(|answer| matches!(answer, Answer::Yes(_))).count()
+}
+
+/// Whether no further answer can change the result of a release: a majority held the lock, or no
+/// majority can have held it. A node that was topped up late may hold what the others have lost.
+pub fn is_freed(answers: &[Option<Answer<ReleaseOutcome>>], quorum: usize) -> bool {
+    let said: Vec<_> = answers
+        .iter()
+        .flatten()
+        .filter_map(|answer| match answer {
+            Answer::Yes(outcome) => Some(*outcome),
+            _ => None,
+        })
+        .collect();
+    let held = said.iter().filter(|outcome| outcome.held).count();
+    said.len() >= quorum && (held >= quorum || denials(&said) > answers.len() - quorum)
+}
+
+/// How many nodes say that the nonce was not held, and would know.
+pub fn denials(said: &[ReleaseOutcome]) -> usize {
+    said.iter().filter(|outcome| !outcome.held && !outcome.forgot).count()
 }
 
 /// Whether no further answer can change the result for this lease of a batch: a majority has
@@ -244,9 +240,13 @@ pub fn holder_of(mut same: Vec<&Holder>, quorum: usize) -> Holder {
 mod tests {
     use std::time::Duration;
 
-    use crate::{Answer, Denial, Error, Holder, Instant, NoAnswer, NodeProblem, NodeReport};
+    use crate::{
+        Answer, Denial, Error, Holder, Instant, NoAnswer, NodeProblem, NodeReport, ReleaseOutcome,
+    };
 
-    use super::{by_claim, decide_holder, holder_of, is_holder_known, majority, of_two_parts};
+    use super::{
+        by_claim, decide_holder, holder_of, is_freed, is_holder_known, majority, of_two_parts,
+    };
 
     #[test]
     fn a_claim_ends_with_the_first_of_its_names() {
@@ -336,6 +336,41 @@ mod tests {
             );
             let decided = matches!(expected, "free" | "a");
             assert_eq!(known, decided, "{answers}");
+        }
+    }
+
+    /// `h` held, `g` gone, `f` forgot, `e` an error, `.` nothing yet.
+    fn settles(answers: &str) -> bool {
+        let outcome = |held, forgot| ReleaseOutcome { held, forgot, notified: None };
+        let freed = |held, forgot| Some(Answer::Yes(outcome(held, forgot)));
+        let answers: Vec<_> = answers
+            .chars()
+            .map(|said| match said {
+                'h' => freed(true, false),
+                'g' => freed(false, false),
+                'f' => freed(false, true),
+                'e' => Some(Answer::No(Denial::Refused(NodeReport::new(
+                    "a",
+                    NodeProblem::OutOfMemory("b".to_owned()),
+                )))),
+                _ => None,
+            })
+            .collect();
+        is_freed(&answers, answers.len() / 2 + 1)
+    }
+
+    #[test]
+    fn a_release_is_decided_by_as_many_as_a_grant() {
+        for decided in
+            ["h", "g", "hh.", "gg.", "hgh", ".gg", "hhh..", "hghgg", "ehh", "hhh.", "ggg.", "fgggh"]
+        {
+            assert!(settles(decided), "{decided}");
+        }
+        for open in [
+            ".", "h..", "hg.", "eh.", "hhgg.", "hh..", "gg..", "g..", "hgg..", "fgg..", "hhggf",
+            "fff", "f",
+        ] {
+            assert!(!settles(open), "{open}");
         }
     }
 }

@@ -48,8 +48,6 @@ pub struct Grant {
     pub token: FencingToken,
     /// Whether the node counted the token: then it is the only one of its block.
     pub counted: bool,
-    /// Whether nodes were not asked: the first renewal asks them, and comes early (PROTOCOL.md MAJ4).
-    pub partial: bool,
 }
 
 /// The outcome of an acquisition that ended without an error.

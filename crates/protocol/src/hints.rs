@@ -1,7 +1,5 @@
 //! How one attempt asks the nodes, as one value.
 
-use std::time::Duration;
-
 use crate::waiting::Approach;
 use crate::{EnqueueRequest, FreeSlots, Precedence};
 
@@ -21,17 +19,6 @@ pub struct Hints {
     free_slots: Option<FreeSlots>,
     /// Boxed, because requests are moved often and few of them enqueue.
     enqueue: Option<Box<EnqueueRequest>>,
-    /// The caller is queued at another node.
-    elsewhere: Option<QueuedElsewhere>,
-}
-
-/// A waiter that is queued at another node than the one that is asked.
-#[derive(Clone, Copy, Debug)]
-pub struct QueuedElsewhere {
-    /// How long it has waited.
-    pub waited: Duration,
-    /// Whether it was notified, and asks because of that.
-    pub notified: bool,
 }
 
 impl Hints {
@@ -40,8 +27,7 @@ impl Hints {
     pub fn new(approach: &Approach, uncontended: bool, enqueue: Option<EnqueueRequest>) -> Self {
         let Approach { home_first, enqueue_on_all, by_script, .. } = *approach;
         let enqueue = enqueue.map(Box::new);
-        let (free_slots, elsewhere) = (None, None);
-        Self { home_first, enqueue_on_all, uncontended, by_script, free_slots, enqueue, elsewhere }
+        Self { home_first, enqueue_on_all, uncontended, by_script, free_slots: None, enqueue }
     }
 
     /// The caller does not wait for the name. `contended`: other clients want it.
@@ -79,17 +65,12 @@ impl Hints {
     /// For a node at which the waiter is not queued.
     #[must_use]
     pub fn away_from_home(self) -> Self {
-        let Some(enqueue) = &self.enqueue else { return self };
-        let notified = enqueue.precedence == Precedence::Notified;
-        let elsewhere = Some(QueuedElsewhere { waited: enqueue.waited, notified });
-        // A refusal need not report the remaining lease. Others contend for the name, so the
-        // node uses the script, which moves no mark when it refuses.
-        Self { uncontended: true, by_script: true, enqueue: None, elsewhere, ..self }
-    }
-
-    /// The caller's place in the queue of another node.
-    pub fn elsewhere(&self) -> Option<QueuedElsewhere> {
-        self.elsewhere
+        match self.enqueue {
+            None => self,
+            // A refusal need not report the remaining lease. Others contend for the name, so the
+            // node uses the script, which moves no mark when it refuses.
+            Some(_) => Self { uncontended: true, by_script: true, enqueue: None, ..self },
+        }
     }
 
     /// For the nodes that are asked after the home node, which alone decides whether other waiters

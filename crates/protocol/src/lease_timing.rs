@@ -6,10 +6,6 @@ use crate::{Instant, LossReason};
 
 const RETRIES_PER_LEASE: u32 = 30;
 
-/// How long a lease stands on a bare majority at most. Shorter: more holds pay for a renewal. Longer: a
-/// majority that shrinks in this time loses the lease.
-const MAX_PARTIAL: Duration = Duration::from_secs(1);
-
 /// The timing of one lease.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseTiming {
@@ -19,21 +15,14 @@ pub struct LeaseTiming {
     pub until: Instant,
     /// The hold limit: the instant after which the lease must not be renewed, if there is one.
     pub hold_until: Option<Instant>,
-    /// Whether nodes were not asked for it: its first renewal asks them, and comes early (PROTOCOL.md
-    /// MAJ4).
-    pub partial: bool,
 }
 
 impl LeaseTiming {
     /// A third of the lease after the last confirmed request; that request was sent (nearly) a
-    /// lease before `until`. A partial lease is renewed after a second, if that is sooner. Soon, if
-    /// that instant has passed.
+    /// lease before `until`. Soon, if that instant has passed.
     pub fn next_renewal(&self, now: Instant) -> Instant {
-        let next = match self.partial && MAX_PARTIAL < self.lease / 3 {
-            true => self.until - (self.lease - MAX_PARTIAL),
-            false => self.until - self.lease * 2 / 3,
-        };
-        self.bounded(if next > now { next } else { now + self.again(now, 10) })
+        let third = self.until - self.lease * 2 / 3;
+        self.bounded(if third > now { third } else { now + self.again(now, 10) })
     }
 
     /// A thirtieth of the lease, or a `part`-th of its remaining time if that is shorter. At least a

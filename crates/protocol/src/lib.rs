@@ -32,12 +32,10 @@ mod listing;
 mod loss;
 mod name;
 mod node;
-mod parts;
 mod pem;
 mod problem;
 mod proposals;
 mod redact;
-mod release;
 mod reply;
 pub mod round;
 mod settings;
@@ -58,7 +56,7 @@ pub use credentials::{Credentials, CredentialsProvider};
 pub use error::{Busy, Error, Lost, NoMajority};
 pub use free_slots::{FreeSlots, pick};
 pub use grant::{Acquired, Grant, LeaseRequest};
-pub use hints::{Hints, QueuedElsewhere};
+pub use hints::Hints;
 pub use ids::{FencingToken, Holder, Incarnation, Nonce, Owner, fnv1a, next_id};
 pub use instant::Instant;
 pub use layout::{Layout, PROTOCOL};
@@ -67,15 +65,13 @@ pub use listing::{ListPosition, ListStep};
 pub use loss::LossReason;
 pub use name::Name;
 pub use node::{
-    Acceptance, Answer, BoxFuture, Denial, Lane, MAX_RAISES, NoAnswer, Node, Readiness,
-    ReleaseOutcome, Vote, might_be_granted,
+    Acceptance, Answer, BoxFuture, Denial, Lane, MAX_RAISES, NoAnswer, Node, ReleaseOutcome, Vote,
+    might_be_granted,
 };
-pub use parts::Parts;
 pub use pem::Pem;
 pub use problem::{Mismatch, NodeProblem, NodeReport, write_groups};
 pub use proposals::Proposals;
 pub use redact::without_password;
-pub use release::Release;
 pub use reply::{OnDropped, ReplyFuture, ReplySink, Responder};
 pub use settings::Settings;
 pub use ticket::Ticket;

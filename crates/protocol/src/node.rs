@@ -206,10 +206,6 @@ pub trait Node: Send + Sync + 'static {
     fn greeted(&self) -> bool {
         true
     }
-    /// What is known of the node's vote for callers. Advice: the node decides when it is asked.
-    fn readiness(&self) -> Readiness {
-        Readiness::Ready
-    }
     /// A number for the server that serves the name: renewals at one server do not wait for another that
     /// hangs. A node that is one server serves all names.
     fn shard(&self, name: &Name) -> u64 {
@@ -239,17 +235,6 @@ pub trait Node: Send + Sync + 'static {
     fn wait_queue(&self) -> Option<&dyn WaitQueue> {
         None
     }
-}
-
-/// What is known of a node before it is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readiness {
-    /// It is connected, and nothing speaks against its vote.
-    Ready,
-    /// It is not connected, or its memory is not proven yet: it gives no vote now.
-    NotReady,
-    /// It refuses this client, or is new: every call asks it, and so learns why (PROTOCOL.md MEM2).
-    Refuses,
 }
 
 /// A future of a lessor or a node.

@@ -37,10 +37,6 @@ pub struct Round {
     /// Only the home node was asked so far: the others are asked once it has granted, or does not
     /// answer.
     home_only: bool,
-    /// In which order nodes are asked, if a majority is asked first. Empty: all are asked at once.
-    order: Vec<usize>,
-    /// Busy nodes and late ones together keep the caller out.
-    kept_out: bool,
 }
 
 /// What to do now.
@@ -48,8 +44,8 @@ pub struct Round {
 pub enum Step {
     /// Wait for more answers.
     Wait,
-    /// Ask more nodes: [`Round::ask_more`].
-    AskMore,
+    /// Ask the nodes other than the home node.
+    FanOut,
     /// Propose another token, above this mark: [`Round::propose`].
     Propose(FencingToken),
     /// Ask these nodes, which hold our nonce, to accept the token.
@@ -73,8 +69,6 @@ impl Round {
             misconfigured: None,
             home: None,
             home_only: false,
-            order: Vec::new(),
-            kept_out: false,
         }
     }
 
@@ -85,8 +79,8 @@ impl Round {
     }
 
     /// Like [`Round::with_home`], but only the home node was asked: of many contenders one gets
-    /// past the home node, so that contenders do not split the votes. Advice: [`Round::ask_more`] at
-    /// any time asks the others.
+    /// past the home node, so that contenders do not split the votes. Advice: [`Round::fan_out`] at
+    /// any time makes it an ordinary round.
     pub fn home_first(nodes: usize, losses: usize, token: FencingToken, home: usize) -> Self {
         let mut round = Self { home_only: true, ..Self::with_home(nodes, losses, token, home) };
         for (node, vote) in round.nodes.iter_mut().enumerate() {
@@ -97,38 +91,9 @@ impl Round {
         round
     }
 
-    /// The same round, in which only as many nodes are asked as must hold the nonce: those that come
-    /// first in `order`, which names all nodes. The others are asked when these do not suffice
-    /// (PROTOCOL.md MAJ1). Nothing has been asked yet.
-    #[must_use]
-    pub fn majority_first(mut self, order: Vec<usize>) -> Self {
-        if !self.home_only {
-            for node in &order[self.confirm..] {
-                self.nodes[*node] = NodeVote::Unasked;
-            }
-        }
-        Self { order, ..self }
-    }
-
     /// The nodes asked so far.
     pub fn asked(&self) -> Vec<usize> {
-        (0..self.nodes.len()).filter(|node| self.has_asked(*node)).collect()
-    }
-
-    /// Whether this node was asked.
-    pub fn has_asked(&self, node: usize) -> bool {
-        self.nodes[node] != NodeVote::Unasked
-    }
-
-    /// The nodes that were asked and have not answered.
-    pub fn pending(&self) -> impl Iterator<Item = usize> {
-        let pending = |(_, vote): &(usize, &NodeVote)| **vote == NodeVote::Asked;
-        self.nodes.iter().enumerate().filter(pending).map(|(node, _)| node)
-    }
-
-    /// The home node.
-    pub fn home(&self) -> Option<usize> {
-        self.home
+        (0..self.nodes.len()).filter(|node| self.nodes[*node] != NodeVote::Unasked).collect()
     }
 
     /// Whether only the home node was asked so far.
@@ -136,32 +101,20 @@ impl Round {
         self.home_only
     }
 
-    /// Whether some nodes were not asked.
-    pub fn has_unasked(&self) -> bool {
-        self.nodes.contains(&NodeVote::Unasked)
-    }
-
-    /// Whether the home node has granted or is busy: it queues the caller, or another client has passed
-    /// it.
+    /// Whether the home node has granted.
     pub fn has_home(&self) -> bool {
-        let home = self.home.map(|home| &self.nodes[home]);
-        matches!(home, Some(NodeVote::Granted { .. } | NodeVote::Busy(_)))
+        matches!(self.home.map(|home| &self.nodes[home]), Some(NodeVote::Granted { .. }))
     }
 
-    /// Returns the nodes that the caller must ask now: after the home node those that a majority
-    /// needs, otherwise all others.
-    pub fn ask_more(&mut self) -> Vec<usize> {
-        // A home node that has not answered is late.
-        let needed = match std::mem::take(&mut self.home_only) && !self.order.is_empty() {
-            true => self.confirm - self.held(),
-            false => self.nodes.len(),
-        };
-        let all = (0..self.nodes.len()).collect();
-        let order = if self.order.is_empty() { &all } else { &self.order };
-        let unasked = order.iter().copied().filter(|node| !self.has_asked(*node));
-        let asked: Vec<_> = unasked.take(needed).collect();
-        for node in &asked {
-            self.nodes[*node] = NodeVote::Asked;
+    /// Makes this an ordinary round; returns the nodes that the caller must ask now.
+    pub fn fan_out(&mut self) -> Vec<usize> {
+        self.home_only = false;
+        let mut asked = Vec::new();
+        for (node, vote) in self.nodes.iter_mut().enumerate() {
+            if *vote == NodeVote::Unasked {
+                *vote = NodeVote::Asked;
+                asked.push(node);
+            }
         }
         asked
     }
@@ -243,23 +196,6 @@ impl Round {
         self.decide(now)
     }
 
-    /// Whether busy nodes, and late ones that have not answered, keep the caller out: then the round ends, so
-    /// that the others are free for the holder's top-up (PROTOCOL.md MAJ3).
-    pub fn is_kept_out(&mut self, is_late: impl Fn(usize) -> bool) -> bool {
-        let busy = self.count(|vote| matches!(vote, NodeVote::Busy(_)));
-        let silent = |(node, vote): &(usize, &NodeVote)| {
-            matches!(vote, NodeVote::Unasked | NodeVote::Asked) && is_late(*node)
-        };
-        let late = self.nodes.iter().enumerate().filter(silent).count();
-        self.kept_out = busy > 0 && busy + late > self.nodes.len() - self.confirm;
-        self.kept_out
-    }
-
-    /// Whether a node is busy and others have not answered.
-    pub fn is_contended(&self) -> bool {
-        self.count(|vote| matches!(vote, NodeVote::Busy(_))) > 0 && self.unanswered() > 0
-    }
-
     /// Stops waiting for answers.
     pub fn close(&mut self, now: Instant) -> Step {
         for vote in &mut self.nodes {
@@ -289,7 +225,7 @@ impl Round {
 
     /// How many nodes were asked and have not answered.
     pub fn unanswered(&self) -> usize {
-        self.pending().count()
+        self.count(|vote| matches!(vote, NodeVote::Asked))
     }
 
     /// Whether the request to this node has ended without a grant.
@@ -342,7 +278,6 @@ impl Round {
             return Err(NoMajority::new(name.cloned(), of, 0, barring).into());
         }
         let refused = self.blocked_by_others()
-            || self.kept_out
             || self.reached() >= self.confirm && self.held() < self.confirm;
         match self.home.map(|home| &self.nodes[home]) {
             Some(NodeVote::Busy(left)) if self.home_only => return Ok(Acquired::Busy(*left)),
@@ -400,7 +335,7 @@ impl Round {
                 NodeVote::Busy(_) => Step::Failed,
                 // The home node has granted; or it does not vote, and then keeps no contender out
                 // (W7).
-                _ => Step::AskMore,
+                _ => Step::FanOut,
             };
         }
         if self.accepted(Instant::NEVER) >= self.confirm {
@@ -412,7 +347,6 @@ impl Round {
                     until: self.window().until(),
                     token: self.token,
                     counted: false,
-                    partial: self.has_unasked(),
                 }),
                 false => Step::Failed,
             };
@@ -429,21 +363,7 @@ impl Round {
         {
             return Step::Propose(mark);
         }
-        if self.may_win() {
-            return Step::Wait;
-        }
-        // Nodes that all refuse because another client holds the name leave the others alone.
-        match self.has_unasked() && !self.only_busy() {
-            true => Step::AskMore,
-            false => self.settled(),
-        }
-    }
-
-    /// Whether all nodes that have answered are busy.
-    fn only_busy(&self) -> bool {
-        let busy =
-            |vote| matches!(vote, &NodeVote::Unasked | &NodeVote::Asked | &NodeVote::Busy(_));
-        self.nodes.iter().all(busy)
+        if self.may_win() { Step::Wait } else { self.settled() }
     }
 
     /// The nodes that belong to another cluster: with one of them no vote counts, so that foreign nodes
@@ -551,9 +471,7 @@ impl Round {
             .iter()
             .filter_map(|vote| match vote {
                 NodeVote::Busy(remaining) => *remaining,
-                NodeVote::Granted { .. } | NodeVote::Dropped | NodeVote::Unasked => {
-                    Some(Duration::ZERO)
-                }
+                NodeVote::Granted { .. } | NodeVote::Dropped => Some(Duration::ZERO),
                 _ => None,
             })
             .collect();

@@ -76,9 +76,6 @@ pub struct WaitOptions {
     pub lease: Duration,
     /// Whether it is for several names.
     pub set: bool,
-    /// Whether it is a writer of a read-write lock: while it waits it keeps new readers out where it asks,
-    /// and a majority must do so (PROTOCOL.md RW3).
-    pub writes: bool,
     /// How many nodes there are.
     pub nodes: usize,
     /// Whether the nodes keep queues. Otherwise no message comes, and waiters poll.
@@ -444,10 +441,7 @@ impl Waiting {
             // asked.
             Some(WakeReason::Others) => !self.enqueue_on_all,
             Some(WakeReason::Home) => true,
-            None => {
-                let changes = self.holder_changed && !self.options.writes;
-                self.is_behind || changes || self.yielded || self.split_votes > 0
-            }
+            None => self.is_behind || self.holder_changed || self.yielded || self.split_votes > 0,
         };
         let others_first = match reason {
             Some(WakeReason::Head | WakeReason::Home) => false,

@@ -12,11 +12,10 @@ use quorumlock_protocol::{
 use quorumlock_watchdog::Clock;
 
 use crate::drained::released;
+use crate::home::HomeLatency;
 use crate::lease_table::LeaseTable;
-use crate::pace::Paces;
 use crate::top_up::top_up;
 use quorumlock_protocol::round::{Round, Step};
-use quorumlock_protocol::waiting::TUNING;
 
 /// Carries out one [`Round`]: sends the requests, decides at the majority and waits for no
 /// straggler. A `QuorumAcquire` that is dropped without a win releases everything that nodes may
@@ -34,7 +33,9 @@ struct Shared<N: Node> {
     /// The only node at which the caller queues, as long as this node answers (PROTOCOL.md W7).
     /// `None`: the caller queues at all nodes.
     home: Option<usize>,
-    paces: Paces,
+    home_latency: HomeLatency,
+    /// When the round began.
+    begun: Instant,
     clock: Clock,
     proposals: Arc<Proposals>,
     leases: LeaseTable,
@@ -48,8 +49,6 @@ struct State {
     phase: Phase,
     /// The nodes that this round asks to enqueue the caller if they refuse.
     enqueues: BTreeSet<usize>,
-    /// When each node was asked.
-    asked_at: Vec<Instant>,
     /// When a token was last proposed.
     proposed: Instant,
     waker: Option<Waker>,
@@ -72,14 +71,14 @@ impl<N: Node> QuorumAcquire<N> {
         (lease, token): (LeaseRequest, FencingToken),
         (round, votes): (Round, Votes),
         (hints, home): (Hints, Option<usize>),
-        paces: &Paces,
+        pace: &HomeLatency,
         (clock, proposals): (&Clock, &Arc<Proposals>),
         lease_table: &LeaseTable,
     ) -> Self {
         let asked = round.asked();
-        let (phase, enqueues, begun) = (Phase::Open, BTreeSet::new(), clock.early());
-        let asked_at = vec![begun; nodes.len()];
-        let state = State { round, phase, enqueues, asked_at, proposed: begun, waker: None };
+        let (enqueues, begun) = (BTreeSet::new(), clock.early());
+        let proposed = begun;
+        let state = State { round, phase: Phase::Open, enqueues, proposed, waker: None };
         let shared = Arc::new_cyclic(|me| Shared {
             nodes: nodes.clone(),
             lease,
@@ -87,7 +86,8 @@ impl<N: Node> QuorumAcquire<N> {
             token,
             hints,
             home,
-            paces: paces.clone(),
+            home_latency: pace.clone(),
+            begun,
             clock: clock.clone(),
             proposals: proposals.clone(),
             leases: lease_table.clone(),
@@ -101,13 +101,22 @@ impl<N: Node> QuorumAcquire<N> {
 
     /// The decision. It comes at most `within` after all nodes could be asked.
     pub(crate) async fn decision(self, within: Duration) -> Result<Acquired, Error> {
-        let left = self.pass_by_late_nodes(within).await;
-        let decided = self.0.until(|state| state.phase == Phase::Decided);
-        let connected = || {
-            let asked = |node| self.0.state().round.has_asked(node);
-            connected_since(&self.0.nodes, Lane::Caller, asked)
-        };
-        let in_time = answer_deadline(left, &self.0.clock, connected, decided).await.is_some();
+        let decided = poll_fn(|cx| {
+            let mut state = self.0.state();
+            if state.phase == Phase::Decided {
+                return Poll::Ready(());
+            }
+            state.waker = Some(cx.waker().clone());
+            Poll::Pending
+        });
+        let connected = || connected_since(&self.0.nodes, Lane::Caller, |_| true);
+        let in_time = answer_deadline(within, &self.0.clock, connected, async {
+            if self.0.state().round.asks_home_first() {
+                self.skip_home().await;
+            }
+            decided.await;
+        });
+        let in_time = in_time.await.is_some();
         let (decided, held) = self.close((!in_time).then_some(within));
         if decided.is_err() {
             let held = held.into_iter().map(|node| self.0.nodes[node].clone());
@@ -125,15 +134,12 @@ impl<N: Node> QuorumAcquire<N> {
         let now = self.0.clock.now();
         let mut state = self.0.state();
         let stragglers = state.round.unanswered();
-        let asked = state.round.asked();
         // Judged again at this instant: the process may have been paused after the answer came
         // (H3).
         match state.round.close(now) {
             Step::Won(grant) => {
                 let window = state.round.window();
-                let asked = (0..self.0.nodes.len()).map(|node| asked.contains(&node)).collect();
-                let lease = (window, grant.token);
-                self.0.leases.insert(self.0.lease.nonce, lease, asked, stragglers);
+                self.0.leases.insert(self.0.lease.nonce, window, grant.token, stragglers);
                 state.phase = Phase::Committed(grant.token);
                 let (stale, queued) = (state.round.stale(), state.still_queued(&self.0.hints));
                 drop(state);
@@ -155,9 +161,9 @@ impl<N: Node> QuorumAcquire<N> {
                 let held = match waited {
                     Some(_) => state.round.granted(),
                     // Nodes that have not answered yet may grant it now.
-                    None => {
-                        asked.into_iter().filter(|node| !state.round.has_failed_at(*node)).collect()
-                    }
+                    None => (0..self.0.nodes.len())
+                        .filter(|node| !state.round.has_failed_at(*node))
+                        .collect(),
                 };
                 (failure, held)
             }
@@ -179,35 +185,20 @@ pub(crate) fn connected_since<N: Node>(
 }
 
 impl<N: Node> QuorumAcquire<N> {
-    /// Asks more nodes when those that were asked are late: a dead node must not keep callers out
-    /// (PROTOCOL.md W7, MAJ3). Ends when the round is decided, all nodes are asked, or `within` is over;
-    /// returns how much of it is left.
-    async fn pass_by_late_nodes(&self, within: Duration) -> Duration {
-        let begun = self.0.clock.now();
-        let left = || within.saturating_sub(self.0.clock.now().since(begun));
-        let mut patient = false;
-        while let Some((home_only, patience)) = self.0.patience(patient) {
-            let moved_on = self.0.until(|state| {
-                state.phase == Phase::Decided
-                    || state.round.asks_home_first() != home_only
-                    || state.all_asked()
-            });
-            if tokio::time::timeout(patience.min(left()), moved_on).await.is_ok() {
-                continue;
+    /// Waits for the home node's answer, and asks the other nodes if it does not come in time: a
+    /// dead home node must not keep callers out.
+    async fn skip_home(&self) {
+        let passed = poll_fn(|cx| {
+            let mut state = self.0.state();
+            if state.phase == Phase::Decided || !state.round.asks_home_first() {
+                return Poll::Ready(());
             }
-            let any_late = self.0.suspect_late_nodes();
-            if !any_late && !left().is_zero() {
-                continue;
-            }
-            if !self.0.state().round.has_unasked() {
-                break;
-            }
-            match home_only || patient || self.0.paces.may_hedge() {
-                true => self.0.ask_more(),
-                false => patient = true,
-            }
+            state.waker = Some(cx.waker().clone());
+            Poll::Pending
+        });
+        if tokio::time::timeout(self.0.home_latency.timeout(), passed).await.is_err() {
+            self.0.fan_out();
         }
-        left()
     }
 }
 
@@ -251,9 +242,8 @@ impl<N: Node> Shared<N> {
     /// Nodes that were verified meanwhile join the lease at once, not only at its renewal.
     fn top_up(&self, token: FencingToken, lacking: Vec<usize>) {
         // Not if the lease has been released or has ended.
-        if self.leases.until(self.lease.nonce).is_some_and(|until| until > self.clock.now()) {
-            let table = (&self.leases, &self.clock);
-            top_up(&self.nodes, table, &self.lease, token, Lane::Caller, lacking);
+        if self.leases.lacking(self.lease.nonce, self.clock.now()).is_some() {
+            top_up(&self.nodes, &self.leases, &self.lease, token, Lane::Caller, lacking);
         }
     }
 
@@ -278,57 +268,12 @@ impl<N: Node> Shared<N> {
         }
     }
 
-    /// Waits until the round is `so`. One caller waits at a time.
-    async fn until(&self, so: impl Fn(&State) -> bool) {
-        poll_fn(|cx| {
-            let mut state = self.state();
-            if so(&state) {
-                return Poll::Ready(());
-            }
-            state.waker = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
-    }
-
-    /// How long the nodes that were asked have before they are late, and whether only the home node was
-    /// asked; `None` if none of them matters, or the round is decided. `patient`: as long as any node may
-    /// take.
-    fn patience(&self, patient: bool) -> Option<(bool, Duration)> {
-        let state = self.state();
-        if state.phase == Phase::Decided || state.all_asked() {
-            return None;
-        }
-        let most = TUNING.max_home_timeout;
-        let usual = state.round.pending().map(|node| self.paces.timeout(node)).max();
-        Some((state.round.asks_home_first(), if patient { most } else { usual.unwrap_or(most) }))
-    }
-
-    /// Suspects the nodes that are late, and ends a round that they and busy nodes keep out. Returns whether
-    /// there are any.
-    fn suspect_late_nodes(&self) -> bool {
-        let (now, mut state) = (self.clock.now(), self.state());
-        let late = |node: &usize| self.paces.is_late(*node, state.asked_at[*node], now);
-        let late: Vec<_> = state.round.pending().filter(late).collect();
-        late.iter().for_each(|node| self.paces.suspect(*node, now));
-        if state.phase == Phase::Open && self.is_kept_out(&mut state) {
-            self.act(state, Step::Failed);
-        }
-        !late.is_empty()
-    }
-
-    fn is_kept_out(&self, state: &mut State) -> bool {
-        state.round.is_kept_out(|node| self.paces.is_suspect(node))
-    }
-
-    fn ask_more(self: &Arc<Self>) {
-        let now = self.clock.early();
+    fn fan_out(self: &Arc<Self>) {
         let mut state = self.state();
         if state.phase != Phase::Open {
             return;
         }
-        let nodes = state.round.ask_more();
-        nodes.iter().for_each(|node| state.asked_at[*node] = now);
+        let nodes = state.round.fan_out();
         let home = self.home.filter(|_| state.round.has_home());
         let waker = state.waker.take();
         drop(state);
@@ -346,10 +291,10 @@ impl<N: Node> Shared<N> {
     fn act(&self, mut state: MutexGuard<'_, State>, step: Step) {
         match step {
             Step::Wait => {}
-            Step::AskMore => {
+            Step::FanOut => {
                 drop(state);
                 if let Some(me) = self.me.upgrade() {
-                    me.ask_more();
+                    me.fan_out();
                 }
             }
             Step::Propose(mark) => {
@@ -387,18 +332,14 @@ impl<N: Node> Shared<N> {
 impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
     fn collect(&self, node: usize, answer: Answer<Vote>) {
         self.votes.answered(node, self.nodes[node].label(), &answer);
-        let mut state = self.state();
-        if let Answer::Yes(_) | Answer::No(Denial::Busy(_)) = answer {
-            self.paces.answered(node, state.asked_at[node], self.clock.now());
+        if self.home == Some(node) && !matches!(answer, Answer::NoAnswer(_)) {
+            self.home_latency.record(self.clock.now().since(self.begun));
         }
+        let mut state = self.state();
         match state.phase {
             // An early instant is enough: `decision` judges again whether the round is won.
             Phase::Open => {
                 let step = state.round.on_answer(node, answer, self.clock.early());
-                let step = match step {
-                    Step::Wait | Step::AskMore if self.is_kept_out(&mut state) => Step::Failed,
-                    step => step,
-                };
                 self.act(state, step);
             }
             // `decision` or the drop will read the round again, and the answer may be a vote:
@@ -432,11 +373,6 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
 }
 
 impl State {
-    /// Whether all nodes were asked, and no late one matters.
-    fn all_asked(&self) -> bool {
-        !self.round.has_unasked() && !self.round.is_contended()
-    }
-
     /// The nodes at which the caller may still be queued when the round is won, by this attempt or
     /// an earlier one. A node that was asked to enqueue it and grants removes it from its queue.
     fn still_queued(&self, hints: &Hints) -> Vec<usize> {

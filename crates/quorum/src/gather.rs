@@ -52,8 +52,7 @@ where
         std::mem::take(&mut self.state().answers)
     }
 
-    /// Waits until the answers are `enough`, or all nodes have answered.
-    pub(crate) async fn until(&self, enough: impl Fn(&[Option<T>]) -> bool) {
+    async fn until(&self, enough: impl Fn(&[Option<T>]) -> bool) {
         poll_fn(|cx| {
             let mut state = self.state();
             if state.answers.iter().all(Option::is_some) || enough(&state.answers) {

@@ -2,9 +2,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use foldhash::HashMap;
-use quorumlock_protocol::{
-    Answer, Denial, FencingToken, Instant, Lane, Nonce, Release, Vote, Window,
-};
+use quorumlock_protocol::{Answer, Denial, FencingToken, Instant, Lane, Nonce, Vote, Window};
 
 /// For every lease that is not released yet: until when each node certainly holds it.
 #[derive(Clone, Debug, Default)]
@@ -30,11 +28,6 @@ const ANSWERS_END: Duration = Duration::from_secs(600);
 struct Entry {
     window: Window,
     token: FencingToken,
-    /// The nodes that may hold it: those that were asked.
-    asked: Vec<bool>,
-    /// Nodes that surely held it, remember, and denied it: somebody took it from it there. They are not
-    /// asked to hold it again (PROTOCOL.md ADM4).
-    taken: Vec<usize>,
     /// Present while nodes have not answered the acquisition; most often only for a short time.
     stragglers: Option<Box<Straggler>>,
 }
@@ -49,18 +42,17 @@ struct Straggler {
 }
 
 impl LeaseTable {
-    /// Adds a lease that the nodes in `asked` may hold. `stragglers` of them have not answered its
-    /// acquisition.
+    /// Adds a lease. `stragglers` nodes have not answered its acquisition.
     pub(crate) fn insert(
         &self,
         nonce: Nonce,
-        (window, token): (Window, FencingToken),
-        asked: Vec<bool>,
+        window: Window,
+        token: FencingToken,
         stragglers: usize,
     ) {
         let late = (stragglers > 0)
             .then(|| Box::new(Straggler { unanswered: stragglers, denied: Vec::new() }));
-        let entry = Entry { window, token, asked, taken: Vec::new(), stragglers: late };
+        let entry = Entry { window, token, stragglers: late };
         self.with(|leases| {
             // A lease that came back is this process's to release.
             leases.moved.remove(&nonce);
@@ -68,14 +60,14 @@ impl LeaseTable {
         });
     }
 
-    /// Removes a lease that the caller is about to release on `lane`, and returns its release.
-    pub(crate) fn remove(&self, nonce: Nonce, lane: Lane) -> Option<Release> {
+    /// Removes a lease that the caller is about to release on `lane`, and returns its window.
+    pub(crate) fn remove(&self, nonce: Nonce, lane: Lane) -> Option<Window> {
         self.with(|leases| {
             let entry = leases.entries.remove(&nonce)?;
             if let (Some(late), Lane::Caller) = (entry.stragglers, lane) {
                 leases.released.insert(nonce, late.unanswered);
             }
-            Some(Release::new(entry.asked, Some(entry.window)))
+            Some(entry.window)
         })
     }
 
@@ -89,15 +81,9 @@ impl LeaseTable {
         });
     }
 
-    /// Records a node's answer about a lease, which came at `now`. False if the lease has ended: then
-    /// the caller must release a yes.
-    pub(crate) fn record(
-        &self,
-        nonce: Nonce,
-        node: usize,
-        answer: &Answer<Instant>,
-        now: Instant,
-    ) -> bool {
+    /// Records a node's answer about a lease. False if the lease has ended: then the caller must
+    /// release a yes.
+    pub(crate) fn record(&self, nonce: Nonce, node: usize, answer: &Answer<Instant>) -> bool {
         self.with(|leases| {
             let Some(entry) = leases.entries.get_mut(&nonce) else {
                 return leases.moved.contains_key(&nonce);
@@ -110,11 +96,7 @@ impl LeaseTable {
                     }
                 }
                 // A node whose memory is not proven counts for nothing, its renewals included.
-                Answer::No(no @ (Denial::Gone | Denial::Busy(_) | Denial::NotAdmitted(_))) => {
-                    let remembers = !matches!(no, Denial::NotAdmitted(_));
-                    if remembers && entry.window.held_until(node) > now {
-                        entry.taken.push(node);
-                    }
+                Answer::No(Denial::Gone | Denial::Busy(_) | Denial::NotAdmitted(_)) => {
                     entry.window.record_lost(node);
                     if let Some(late) = &mut entry.stragglers
                         && !late.denied.contains(&node)
@@ -184,21 +166,12 @@ impl LeaseTable {
         self.with(|leases| leases.entries.get(&nonce).map(|entry| entry.window.until()))
     }
 
-    /// Whether a node that remembers has denied the lease before its time.
-    pub(crate) fn is_taken(&self, nonce: Nonce) -> bool {
-        self.with(|leases| leases.entries.get(&nonce).is_some_and(|entry| !entry.taken.is_empty()))
-    }
-
-    /// The token of a lease whose window is open at `now`, and the nodes that lack the lease then and are
-    /// about to be asked to hold it (PROTOCOL.md ADM4).
-    pub(crate) fn top_up(&self, nonce: Nonce, now: Instant) -> Option<(FencingToken, Vec<usize>)> {
+    /// The token of a lease whose window is open at `now`, and the nodes that do not hold the lease
+    /// then.
+    pub(crate) fn lacking(&self, nonce: Nonce, now: Instant) -> Option<(FencingToken, Vec<usize>)> {
         self.with(|leases| {
-            let entry =
-                leases.entries.get_mut(&nonce).filter(|entry| entry.window.until() > now)?;
-            let lacking = entry.window.lacking(now).filter(|node| !entry.taken.contains(node));
-            let lacking: Vec<_> = lacking.collect();
-            lacking.iter().for_each(|node| entry.asked[*node] = true);
-            Some((entry.token, lacking))
+            let entry = leases.entries.get(&nonce).filter(|entry| entry.window.until() > now)?;
+            Some((entry.token, entry.window.lacking(now).collect()))
         })
     }
 
@@ -221,7 +194,7 @@ mod tests {
         for node in 0..2 {
             window.record_held(node, now + LEASE);
         }
-        lease_table.insert(nonce, (window, FencingToken::new(5)), vec![true; 3], 1);
+        lease_table.insert(nonce, window, FencingToken::new(5), 1);
         nonce
     }
 
@@ -229,7 +202,7 @@ mod tests {
     fn a_definite_no_outlives_a_straggling_vote_and_not_a_renewal() {
         let (lease_table, now) = (LeaseTable::default(), Clock::manual().now());
         let nonce = entered(&lease_table, now);
-        assert!(lease_table.record(nonce, 1, &Answer::No(Denial::Gone), now));
+        assert!(lease_table.record(nonce, 1, &Answer::No(Denial::Gone)));
         assert_eq!(lease_table.until(nonce), Some(Instant::NEVER));
         assert!(
             lease_table.record_straggler(nonce, 1, &granted(now)),
@@ -240,11 +213,11 @@ mod tests {
             "n",
             NodeProblem::Broken("silent".into()),
         )));
-        assert!(lease_table.record(nonce, 0, &silent, now), "unknown changes nothing");
-        assert!(lease_table.record(nonce, 1, &Answer::Yes(now + LEASE), now));
+        assert!(lease_table.record(nonce, 0, &silent), "unknown changes nothing");
+        assert!(lease_table.record(nonce, 1, &Answer::Yes(now + LEASE)));
         assert_eq!(lease_table.until(nonce), Some(now + LEASE));
         lease_table.remove(nonce, Lane::Caller);
-        assert!(!lease_table.record(nonce, 1, &Answer::Yes(now + LEASE), now), "to be released");
+        assert!(!lease_table.record(nonce, 1, &Answer::Yes(now + LEASE)), "to be released");
     }
 
     /// SAFETY.md H17.
@@ -279,44 +252,13 @@ mod tests {
         lease_table.forget(nonce, now);
         assert_eq!(lease_table.until(nonce), None);
         assert!(lease_table.record_straggler(nonce, 2, &granted(now)), "its acquisition");
-        assert!(lease_table.record(nonce, 2, &Answer::Yes(now + LEASE), now), "a top-up");
+        assert!(lease_table.record(nonce, 2, &Answer::Yes(now + LEASE)), "a top-up");
         lease_table.forget(Nonce::from_u128(8), now + ANSWERS_END);
-        assert!(
-            !lease_table.record(nonce, 2, &Answer::Yes(now + LEASE), now),
-            "nobody answers so late"
-        );
+        assert!(!lease_table.record(nonce, 2, &Answer::Yes(now + LEASE)), "nobody answers so late");
         lease_table.forget(nonce, now);
-        lease_table.insert(nonce, (Window::shut(3), FencingToken::new(5)), vec![true; 3], 0);
+        lease_table.insert(nonce, Window::shut(3), FencingToken::new(5), 0);
         lease_table.remove(nonce, Lane::Watchdog);
-        assert!(!lease_table.record(nonce, 2, &Answer::Yes(now + LEASE), now), "it came back");
-    }
-
-    /// PROTOCOL.md ADM4: a forced unlock is not undone, and a node that forgot gets its share.
-    #[test]
-    fn a_node_that_remembers_and_denies_is_not_topped_up() {
-        let (lease_table, now) = (LeaseTable::default(), Clock::manual().now());
-        let nonce = entered(&lease_table, now);
-        assert!(lease_table.record(nonce, 2, &Answer::Yes(now + LEASE), now));
-        let lacking = |now| lease_table.top_up(nonce, now).map(|(_, nodes)| nodes);
-        assert_eq!(lacking(now), Some(vec![]));
-        let restarted = NodeReport::new("n", NodeProblem::NotAdmitted);
-        lease_table.record(nonce, 2, &Answer::No(Denial::NotAdmitted(restarted)), now);
-        assert_eq!(lacking(now), Some(vec![2]), "it forgot");
-        lease_table.record(nonce, 2, &Answer::No(Denial::Busy(None)), now);
-        assert_eq!(
-            lacking(now),
-            Some(vec![2]),
-            "it had forgotten, and another client holds the name"
-        );
-        lease_table.record(nonce, 2, &Answer::Yes(now + LEASE), now);
-        let later = now + LEASE;
-        lease_table.record(nonce, 0, &Answer::Yes(later + LEASE), later);
-        lease_table.record(nonce, 1, &Answer::Yes(later + LEASE), later);
-        lease_table.record(nonce, 2, &Answer::No(Denial::Gone), later);
-        assert_eq!(lacking(later), Some(vec![2]), "its lease had ended by itself");
-        lease_table.record(nonce, 2, &Answer::Yes(later + LEASE), later);
-        lease_table.record(nonce, 2, &Answer::No(Denial::Gone), later);
-        assert_eq!(lacking(later), Some(vec![]), "somebody took it away");
+        assert!(!lease_table.record(nonce, 2, &Answer::Yes(now + LEASE)), "it came back");
     }
 
     /// SAFETY.md H6.
@@ -330,6 +272,6 @@ mod tests {
         assert_eq!(lease_table.until(nonce), Some(now + LEASE - by));
         lease_table.advance_clock(1, by * 2);
         assert_eq!(lease_table.until(nonce), Some(now + LEASE - by * 2));
-        assert_eq!(lease_table.top_up(nonce, now), Some((FencingToken::new(5), vec![2])));
+        assert_eq!(lease_table.lacking(nonce, now), Some((FencingToken::new(5), vec![2])));
     }
 }

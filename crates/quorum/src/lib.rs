@@ -10,14 +10,12 @@
 mod acquire;
 mod admission_calls;
 mod admission_task;
-mod batch_renewal;
 mod drained;
 mod gather;
 mod home;
 mod lease_table;
 mod member_change;
 mod member_pass;
-mod pace;
 mod proven;
 mod quorum;
 mod top_up;

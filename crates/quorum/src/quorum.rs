@@ -10,22 +10,21 @@ use quorumlock_protocol::telemetry::EventHandler;
 use quorumlock_protocol::{
     Acquired, Answer, BoxFuture, Claim, ConfigError, Error, FencingToken, HandoffOffer,
     HeldInterval, Hints, Holder, Instant, Lane, LeaseRequest, ListPosition, ListStep, Name, Node,
-    NodeProblem, NodeReport, Nonce, Proposals, Readiness, Release, ReleaseOutcome, ReplySink,
-    Responder, Subscription, WaitEvent, WaitQueue, Window, quorum_of,
+    NodeProblem, NodeReport, Nonce, Notified, Proposals, ReleaseOutcome, ReplySink, Responder,
+    Subscription, WaitEvent, WaitQueue, Window, quorum_of,
 };
 use quorumlock_watchdog::{Clock, Renewal};
 
 use crate::acquire::{QuorumAcquire, connected_since};
 use crate::admission_task::AdmissionTask;
-use crate::batch_renewal::BatchRenewal;
 use crate::drained::drained;
 use crate::gather::Gather;
-use crate::home::{home_of, order_of};
+use crate::home::{HomeLatency, home_of};
 use crate::lease_table::LeaseTable;
-use crate::pace::Paces;
 use crate::top_up::top_up;
 use quorumlock_protocol::answers::{
-    decide, decide_holder, decide_release, is_gone, is_holder_known, is_resume_settled,
+    decide, decide_holder, denials, is_freed, is_gone, is_holder_known, is_resume_settled,
+    is_settled,
 };
 use quorumlock_protocol::round::Round;
 use quorumlock_protocol::waiting::TUNING;
@@ -38,7 +37,7 @@ pub struct Quorum<N: Node> {
     answer_timeout: Duration,
     /// Tokens stay unique while at most this many nodes have lost their marks.
     losses: usize,
-    paces: Paces,
+    home_latency: HomeLatency,
     proposals: Arc<Proposals>,
     leases: LeaseTable,
     renewal_problems: RenewalProblems,
@@ -58,14 +57,13 @@ impl<N: Node> Quorum<N> {
         if nodes.is_empty() {
             return Err(ConfigError::NoNodes);
         }
-        let paces = Paces::new(nodes.len());
         Ok(Self {
             nodes: nodes.into_iter().map(Arc::new).collect(),
             proposals: Arc::new(Proposals::new()),
             clock,
             answer_timeout,
             losses: 0,
-            paces,
+            home_latency: HomeLatency::default(),
             leases: LeaseTable::default(),
             renewal_problems: RenewalProblems::default(),
             admission: None,
@@ -132,63 +130,15 @@ impl<N: Node> Quorum<N> {
         3 * first.map_or(Duration::ZERO, |at| at.since(*asked)).max(Duration::from_millis(1))
     }
 
-    /// The round of an acquisition: under strict admission it asks a majority first (PROTOCOL.md MAJ1).
-    fn round(&self, claim: &Claim, token: FencingToken, hints: &Hints) -> Round {
-        let (nodes, losses, queue) = (self.nodes.len(), self.losses, claim.queue());
-        let round = match self.home(&queue) {
-            Some(home) if hints.asks_home_first() && nodes > 1 => {
-                Round::home_first(nodes, losses, token, home)
-            }
-            Some(home) => Round::with_home(nodes, losses, token, home),
-            None => Round::new(nodes, losses, token),
-        };
-        let asks_all = self.admission.is_none()
-            || !claim.is_one()
-            || hints.enqueues_on_all()
-            || self
-                .nodes
-                .iter()
-                .any(|node| !node.greeted() || node.readiness() == Readiness::Refuses);
-        if asks_all {
-            return round;
-        }
-        self.paces.count_call();
-        self.probe_suspects();
-        let usable = |node: usize| {
-            self.nodes[node].readiness() == Readiness::Ready && !self.paces.is_suspect(node)
-        };
-        round.majority_first(order_of(&self.nodes, &queue, usable))
-    }
-
-    /// Asks each suspect node now and then whether it answers: no other request may go there.
-    fn probe_suspects(&self) {
+    /// Asks nodes that lack a lease to hold it too, so that the next failure does not end the
+    /// lease.
+    fn top_up(&self, leases: &[LeaseRequest]) {
         let now = self.clock.now();
-        for (node, of) in self.nodes.iter().enumerate() {
-            if self.paces.is_suspect(node) && self.paces.is_probe_due(node, now) {
-                let paces = self.paces.clone();
-                let clear = move |node, _: &Vec<Answer<Instant>>| paces.clear(node);
-                let gather = Gather::new(self.nodes.len(), |_| false, clear);
-                of.renew(&[], Lane::Caller, gather.reply_to(node));
+        for lease in leases {
+            if let Some((token, lacking)) = self.leases.lacking(lease.nonce, now) {
+                top_up(&self.nodes, &self.leases, lease, token, Lane::Watchdog, lacking);
             }
         }
-    }
-
-    /// The release of a lease: on the nodes that may hold it if the home node does, otherwise on all, so that
-    /// a waiter that is queued there hears of it (PROTOCOL.md W4).
-    fn release_of(&self, nonce: Nonce, lane: Lane, home: Option<usize>) -> Release {
-        match self.leases.remove(nonce, lane) {
-            Some(release) if home.is_some_and(|home| release.held_until(home) > Instant::NEVER) => {
-                release
-            }
-            Some(release) => release.on_all(),
-            None => Release::new(vec![true; self.nodes.len()], None),
-        }
-    }
-
-    /// All nodes, `last` after the others.
-    fn ending_with(&self, last: Option<usize>) -> impl Iterator<Item = usize> + use<N> {
-        let (first, nodes) = (last.map_or(0, |last| last + 1), self.nodes.len());
-        (first..first + nodes).map(move |i| i % nodes)
     }
 
     /// Sends one request to all nodes, to `last` after the others. Waits until the answers are
@@ -220,7 +170,8 @@ impl<N: Node> Quorum<N> {
         + 'static,
     ) -> BoxFuture<Result<U, Error>> {
         let gather = Gather::new(self.nodes.len(), enough, |_, _| {});
-        for i in self.ending_with(last) {
+        let first = last.map_or(0, |last| last + 1);
+        for i in (first..first + self.nodes.len()).map(|i| i % self.nodes.len()) {
             post(i, gather.reply_to(i));
         }
         let within = self.answer_timeout * if again { 2 } else { 1 };
@@ -261,15 +212,23 @@ impl<N: Node> Lessor for Quorum<N> {
         } else {
             FencingToken::NONE
         };
-        let round = self.round(&lease.claim, token, &hints);
-        let queued_at = round.home().filter(|_| !hints.enqueues_on_all());
+        let (nodes, losses) = (self.nodes.len(), self.losses);
+        let home = self.home(&lease.claim.queue());
+        let round = match home {
+            Some(home) if hints.asks_home_first() && nodes > 1 => {
+                Round::home_first(nodes, losses, token, home)
+            }
+            Some(home) => Round::with_home(nodes, losses, token, home),
+            None => Round::new(nodes, losses, token),
+        };
+        let queued_at = home.filter(|_| !hints.enqueues_on_all());
         let within = self.answer_timeout;
         let acquire = QuorumAcquire::open(
             &self.nodes,
             (lease, token),
             (round, Votes::new(self.on_event.as_ref(), &self.clock)),
             (hints, queued_at),
-            &self.paces,
+            &self.home_latency,
             (&self.clock, &self.proposals),
             &self.leases,
         );
@@ -287,31 +246,39 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn renew(&self, leases: Vec<LeaseRequest>, lane: Lane) -> BoxFuture<Vec<Renewal>> {
-        let (table, now) = (&self.leases, self.clock.now());
-        let tops_up = self.admission.is_some();
-        let batch = BatchRenewal::new(leases, lane, self.nodes.len(), (table, now), tops_up);
-        let batch = Arc::new(batch);
+        let quorum = self.quorum();
+        let before: Vec<_> =
+            leases.iter().map(|lease| (lease.clone(), self.leases.until(lease.nonce))).collect();
+        let (lease_table, noted, nodes) = (self.leases.clone(), leases.clone(), self.nodes.clone());
+        let looked_up = self.leases.clone();
+        // One lost lease must not make the others of its batch wait for a hung node. A window that
+        // a definite no has shortened is reported at once.
+        let enough = move |answers: &[Option<Vec<Answer<Instant>>>]| {
+            before.iter().enumerate().all(|(i, (lease, before))| {
+                is_settled(answers, i, quorum) || has_shrunk(&looked_up, lease, *before)
+            })
+        };
         let problems = (lane == Lane::Watchdog).then(|| self.renewal_problems.clone());
-        let (settles, looked_up) = (batch.clone(), self.leases.clone());
-        let (noted, lease_table, clock) = (batch.clone(), self.leases.clone(), self.clock.clone());
-        let nodes = self.nodes.clone();
-        let gather = Gather::new(
-            self.nodes.len(),
-            move |answers: &[Option<Vec<_>>]| settles.is_settled(answers, &looked_up),
-            move |node, answers: &Vec<Answer<Instant>>| {
+        let gather =
+            Gather::new(self.nodes.len(), enough, move |node, answers: &Vec<Answer<Instant>>| {
                 if let Some(problems) = &problems {
                     problems.answered(node, answers);
                 }
                 // The clock jump first: it shortens only leases that were granted before it.
                 lease_table.advance_clock(node, nodes[node].clock_advance());
-                noted.record(&nodes, (&lease_table, &clock), node, answers);
-            },
-        );
+                for (lease, answer) in noted.iter().zip(answers) {
+                    lease_table.record(lease.nonce, node, answer);
+                }
+            });
+        let now = self.clock.now();
         for (i, node) in self.nodes.iter().enumerate() {
             if lane == Lane::Watchdog {
                 self.renewal_problems.asked(i, node.label(), now);
             }
-            batch.post(i, &**node, gather.reply_to(i));
+            node.renew(&leases, lane, gather.reply_to(i));
+        }
+        if lane == Lane::Watchdog && self.admission.is_some() {
+            self.top_up(&leases);
         }
         let (lease_table, within) = (self.leases.clone(), self.answer_timeout);
         Box::pin(async move {
@@ -324,7 +291,7 @@ impl<N: Node> Lessor for Quorum<N> {
                 Some(until) => Renewal::Until(until),
                 None => Renewal::Unknown,
             };
-            batch.leases().iter().map(renewed).collect()
+            leases.iter().map(renewed).collect()
         })
     }
 
@@ -357,22 +324,15 @@ impl<N: Node> Lessor for Quorum<N> {
                 Instant::NEVER if is_gone(&answers, quorum) => Renewal::Gone,
                 Instant::NEVER => Renewal::Unknown,
                 until => {
-                    leases.insert(nonce, (window, last), vec![true; nodes.len()], 0);
+                    leases.insert(nonce, window, last, 0);
                     Renewal::Until(until)
                 }
             }
         })
     }
 
-    fn forget(&self, lease: &LeaseRequest, now: Instant) {
-        // The process that takes it up may meet nodes that have died meanwhile (PROTOCOL.md TIC2).
-        if self.admission.is_some()
-            && let Some((token, lacking)) = self.leases.top_up(lease.nonce, now)
-        {
-            let table = (&self.leases, &self.clock);
-            top_up(&self.nodes, table, lease, token, Lane::Caller, lacking);
-        }
-        self.leases.forget(lease.nonce, now);
+    fn forget(&self, nonce: Nonce, now: Instant) {
+        self.leases.forget(nonce, now);
     }
 
     fn release(
@@ -382,41 +342,33 @@ impl<N: Node> Lessor for Quorum<N> {
         lane: Lane,
         hints: Hints,
     ) -> BoxFuture<Result<ReleaseOutcome, Error>> {
-        let home = self.home(&lease.claim.queue());
-        let release = self.release_of(lease.nonce, lane, home);
-        // The waiter that the home node notifies asks other nodes, too. The release is sent to the home
+        let (home, window) =
+            (self.home(&lease.claim.queue()), self.leases.remove(lease.nonce, lane));
+        let quorum = self.quorum();
+        let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
+        // The waiter that the home node notifies asks all nodes. The release is sent to the home
         // node last, so the others have received it by then.
         let for_last = if hints.is_contended() { TUNING.release_grace } else { Duration::ZERO };
-        let (enough, clock) = (release.clone(), self.clock.clone());
-        let enough = move |said: &[Option<_>]| enough.is_enough(said, clock.now());
-        let gather = Gather::new(self.nodes.len(), enough, |_, _| {});
-        let asked = self.ending_with(home).filter(|node| release.asks(*node));
-        let asked: Vec<_> = asked.collect();
-        for node in &asked {
-            let held = HeldInterval::confirmed(held.since, release.held_until(*node), lease.ttl);
-            self.nodes[*node].release(&lease, held, lane, hints.clone(), gather.reply_to(*node));
-        }
-        let within = self.answer_timeout * 2;
-        let (nodes, clock) = (self.nodes.clone(), self.clock.clone());
-        // Nodes that usually answer by then tell whether they held it; one that hangs costs no more.
-        let grace = asked.iter().map(|node| self.paces.timeout(*node)).max().unwrap_or_default();
-        Box::pin(async move {
-            let settled = gather.until(|said| release.is_settled(said, clock.now()));
-            if tokio::time::timeout(grace, settled).await.is_err() {
-                // The requests are sent again if a connection breaks: no connection is waited for.
-                let left = within.saturating_sub(grace);
-                let _ = tokio::time::timeout(left, gather.decided()).await;
-            }
-            if let (Some(home), false) =
-                (home.filter(|home| release.asks(*home)), for_last.is_zero())
-            {
-                let _ = tokio::time::timeout(for_last, gather.answered(home)).await;
-            }
-            let answers = gather.take();
-            let late =
-                |node: usize| NodeReport::new(nodes[node].label(), NodeProblem::NoAnswer(within));
-            decide_release(lease.claim.label(), &release, answers, clock.now(), late)
-        })
+        self.ask_all(
+            lease.claim.label(),
+            Order { last: home, for_last, again: true },
+            |node, to| {
+                let until = window.as_ref().map_or(Instant::NEVER, |held| held.held_until(node));
+                let held = HeldInterval::confirmed(held.since, until, lease.ttl);
+                self.nodes[node].release(&lease, held, lane, hints.clone(), to);
+            },
+            move |answers| is_freed(answers, quorum),
+            move |said| {
+                let notified = said.iter().filter_map(|freed| freed.notified).max();
+                ReleaseOutcome {
+                    held: denials(&said) <= most_foreign,
+                    forgot: false,
+                    // A node whose answer is missing may have notified a waiter.
+                    notified: notified
+                        .filter(|notified| *notified == Notified::Waiter || said.len() == all),
+                }
+            },
+        )
     }
 
     fn list(&self, node: usize, at: ListPosition) -> BoxFuture<Result<ListStep, Error>> {
@@ -522,4 +474,9 @@ struct Order {
     last: Option<usize>,
     for_last: Duration,
     again: bool,
+}
+
+/// Whether the window of a lease ends earlier than before, or there is none.
+fn has_shrunk(lease_table: &LeaseTable, lease: &LeaseRequest, before: Option<Instant>) -> bool {
+    before.is_none_or(|before| lease_table.until(lease.nonce).is_none_or(|now| now < before))
 }

@@ -160,7 +160,6 @@ impl Locks {
             until,
             token: FencingToken::new(self.last_token),
             counted: false,
-            partial: false,
         })
     }
 

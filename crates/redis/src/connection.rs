@@ -12,7 +12,7 @@ mod machine;
 use std::sync::Arc;
 
 use futures::task::AtomicWaker;
-use quorumlock_protocol::{Incarnation, Instant, Readiness};
+use quorumlock_protocol::{Incarnation, Instant};
 use quorumlock_watchdog::Clock;
 use tokio::runtime::Handle;
 
@@ -90,11 +90,6 @@ impl Connection {
     /// Whether the node's memory is proven, as far as this connection knows.
     pub(super) fn proven(&self) -> bool {
         self.0.requests.proven()
-    }
-
-    /// What this connection knows of the node's vote.
-    pub(super) fn readiness(&self) -> Readiness {
-        self.0.requests.readiness()
     }
 
     /// The incarnation under which the node was verified, as far as this connection knows.

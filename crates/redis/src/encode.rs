@@ -8,7 +8,7 @@ use super::resp::{bulk, bulk_of, command, number};
 use super::scripts::{Script, Tokens};
 use super::server_info::ServerInfo;
 use quorumlock_protocol::{
-    Claim, HandoffOffer, Layout, LeaseRequest, Name, Precedence, QueueAction, QueuedElsewhere,
+    Claim, HandoffOffer, Layout, LeaseRequest, Name, Precedence, QueueAction,
 };
 use uuid::Uuid;
 
@@ -38,8 +38,7 @@ impl NodeContext {
             Command::Acquire { lease, token, hints, .. } => {
                 let enqueue = hints.enqueue();
                 let before = enqueue.map_or(&[][..], |enqueue| &enqueue.earlier);
-                let elsewhere = hints.elsewhere().filter(|_| lease.claim.is_read_write());
-                let looks_at_queue = enqueue.is_some() || self.strict_order || elsewhere.is_some();
+                let looks_at_queue = enqueue.is_some() || self.strict_order;
                 let (keys, args) = match looks_at_queue {
                     false => (2, 4),
                     true => (3, 7 + before.len()),
@@ -69,10 +68,6 @@ impl NodeContext {
                         let earlier = LeaseRequest { nonce: *nonce, ..lease.clone() };
                         self.queue_member(&earlier, Some(*offer), out);
                     }
-                } else if let Some(QueuedElsewhere { waited, notified }) = elsewhere {
-                    bulk(out, NO_MEMBER);
-                    number(out, micros(waited));
-                    number(out, if lease.claim.reads() { 2 * u64::from(notified) } else { 4 });
                 } else if self.strict_order {
                     // It is not queued, and yields to those that are.
                     bulk(out, NO_MEMBER);

@@ -20,6 +20,7 @@ mod contended_names;
 mod dial;
 mod earlier_memory;
 mod encode;
+mod gather;
 mod handshake;
 mod happy_eyeballs;
 mod list;

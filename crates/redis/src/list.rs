@@ -2,10 +2,11 @@
 
 use quorumlock_protocol::{
     Answer, Claim, Denial, Layout, ListPosition, ListStep, NodeProblem, NodeReport, OnDropped,
-    Parts, Responder,
+    Responder,
 };
 
 use crate::command::{Command, NodeContext};
+use crate::gather::Gather;
 use crate::resp::Value;
 
 /// How many keys a server looks at in one step: about a millisecond of its time (decision 38).
@@ -38,7 +39,7 @@ pub(crate) fn request(
         Some(Answer::NoAnswer(why)) => Answer::NoAnswer(why),
         None => Answer::missing(),
     };
-    Command::Raw { command, to: Responder::new(Parts::new(1, make, to), 0) }
+    Command::Raw { command, to: Responder::new(Gather::new(1, make, to), 0) }
 }
 
 fn step(at: ListPosition, servers: usize, reply: Value) -> Option<ListStep> {

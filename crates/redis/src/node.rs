@@ -7,13 +7,14 @@ use quorumlock_protocol::answers::{all_of, by_claim, of_two_parts};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, FencingToken, HandoffOffer, HeldInterval, Hints, Holder,
     Incarnation, Instant, Lane, LeaseRequest, ListPosition, ListStep, Name, Node, NodeProblem,
-    Nonce, Parts, QueueAction, Readiness, ReleaseOutcome, ReplySink, Responder, Subscription, Vote,
-    WaitEvent, WaitQueue,
+    Nonce, QueueAction, ReleaseOutcome, ReplySink, Responder, Subscription, Vote, WaitEvent,
+    WaitQueue,
 };
 use quorumlock_watchdog::Clock;
 
 use crate::command::{Command, NodeContext};
 use crate::connection::Connection;
+use crate::gather::Gather;
 use crate::list;
 use crate::node_facts::NodeFacts;
 use crate::owner_label::{self, OwnerLabel, with_label};
@@ -64,7 +65,7 @@ impl RedisNode {
         }
         let counts: Vec<_> = leases.iter().map(|lease| lease.claim.count()).collect();
         let make = move |answers: Vec<Vec<_>>| by_claim(counts, answers.concat());
-        let to = Responder::new(Parts::new(1, make, to), 0);
+        let to = Responder::new(Gather::new(1, make, to), 0);
         let leases = leases.iter().flat_map(LeaseRequest::of_each_name).collect();
         self.connection(lane).post(Command::Renew { leases, to });
     }
@@ -169,7 +170,7 @@ impl Node for RedisNode {
         // A script has one layout.
         let second: Vec<_> = leases.iter().map(read_write).collect();
         let (last, first): (Vec<_>, Vec<_>) = leases.iter().cloned().partition(read_write);
-        let gather = Parts::new(2, move |parts| of_two_parts(&second, parts), to);
+        let gather = Gather::new(2, move |parts| of_two_parts(&second, parts), to);
         self.renew_in_one_layout(&first, lane, Responder::new(gather.clone(), 0));
         self.renew_in_one_layout(&last, lane, Responder::new(gather, 1));
     }
@@ -197,7 +198,7 @@ impl Node for RedisNode {
             place.queued_at.add_name(0);
         }
         let make = |answers| all_of(answers, ReleaseOutcome::of_all);
-        let gather = Parts::new(lease.claim.count(), make, to);
+        let gather = Gather::new(lease.claim.count(), make, to);
         for (at, lease) in lease.of_each_name().enumerate() {
             let to = Responder::new(gather.clone(), at);
             // It keeps one place: that of the first name (PROTOCOL.md SET4).
@@ -212,10 +213,6 @@ impl Node for RedisNode {
 
     fn greeted(&self) -> bool {
         self.callers.greeted() || self.watchdog.greeted()
-    }
-
-    fn readiness(&self) -> Readiness {
-        self.callers.readiness()
     }
 
     fn wall_offset(&self) -> Option<i64> {

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorumlock_protocol::{
-    Answer, Holder, Instant, LeaseRequest, Name, Nonce, OnDropped, Parts, ReplySink, Responder,
-    Settings, Vote,
+    Answer, Holder, Instant, LeaseRequest, Name, Nonce, OnDropped, ReplySink, Responder, Settings,
+    Vote,
 };
 
 use crate::command::Command;
+use crate::gather::Gather;
 use crate::resp::Value;
 
 /// The label of a locker, and when one server was last told.
@@ -102,7 +103,7 @@ pub(crate) fn once_granted(
         }
         answer
     };
-    Responder::new(Parts::new(1, write, to), 0)
+    Responder::new(Gather::new(1, write, to), 0)
 }
 
 /// Asks a server who a holder is before `to` learns of the holder. `ask` posts a request about a key to the
@@ -139,7 +140,7 @@ impl<A: Fn(&Name, Command) + Send + Sync> ReplySink<Answer<Option<Holder>>> for 
             holder.label = labels.into_iter().find_map(label);
             Answer::Yes(Some(holder))
         };
-        let gather = Parts::new(keys.len(), labelled, to);
+        let gather = Gather::new(keys.len(), labelled, to);
         for (at, key) in keys.iter().enumerate() {
             let mut command = redis::cmd("GET");
             command.arg(key.as_str());

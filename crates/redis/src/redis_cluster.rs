@@ -3,12 +3,13 @@ use std::sync::Arc;
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, ConfigError, Denial, FencingToken, HandoffOffer, HeldInterval,
     Hints, Holder, Incarnation, Instant, Lane, Layout, LeaseRequest, ListPosition, ListStep, Name,
-    Node, NodeProblem, Nonce, OnDropped, Parts, ReleaseOutcome, ReplySink, Responder, Settings,
+    Node, NodeProblem, Nonce, OnDropped, ReleaseOutcome, ReplySink, Responder, Settings,
     Subscription, Vote, WaitEvent, WaitQueue,
 };
 use quorumlock_watchdog::Clock;
 
 use crate::command::Command;
+use crate::gather::Gather;
 use crate::list;
 use crate::node::RedisNode;
 use crate::node_factory::MAX_REPLICAS;
@@ -148,7 +149,7 @@ impl Node for RedisCluster {
             // The drain of the lane: the members that have a connection answer it last.
             let used = |member: &Arc<RedisNode>| member.connection(lane).is_up();
             let members: Vec<_> = self.0.everyone().into_iter().filter(used).collect();
-            let gather = Parts::new(members.len(), |none: Vec<Vec<_>>| none.concat(), to);
+            let gather = Gather::new(members.len(), |none: Vec<Vec<_>>| none.concat(), to);
             for (at, member) in members.iter().enumerate() {
                 member.renew(&[], lane, Responder::new(gather.clone(), at));
             }
@@ -157,7 +158,7 @@ impl Node for RedisCluster {
         // No answers at all: the request was dropped.
         let one = |mut answers: Vec<_>| answers.pop().unwrap_or_else(Answer::missing);
         let make = move |all: Vec<Vec<_>>| all.into_iter().map(one).collect();
-        let gather = Parts::new(leases.len(), make, to);
+        let gather = Gather::new(leases.len(), make, to);
         for (at, lease) in leases.iter().enumerate() {
             let to = Responder::new(gather.clone(), at);
             self.write_label(lease, lane, true);

@@ -102,10 +102,7 @@ pub fn asks_unproven(bug: Option<Bug>, request: &SimRequest) -> bool {
         Some(Bug::RenewsUnproven) => {
             matches!(request, SimRequest::Acquire(..) | SimRequest::Renew(_))
         }
-        // Also as long as the lease that was re-created there is renewed.
-        Some(Bug::RecreatesUnproven) => {
-            matches!(request, SimRequest::Regrant(..) | SimRequest::Renew(_))
-        }
+        Some(Bug::RecreatesUnproven) => matches!(request, SimRequest::Regrant(..)),
         _ => false,
     }
 }

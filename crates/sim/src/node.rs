@@ -5,8 +5,7 @@ use quorumlock_protocol::admission::{AdmissionRpc, AdmitRequest, Marks, NodeInfo
 use quorumlock_protocol::{
     Acceptance, Answer, BoxFuture, Claim, ConfigError, FencingToken, HandoffOffer, HeldInterval,
     Hints, Holder, Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeReport, Nonce,
-    Readiness, ReleaseOutcome, ReplySink, Responder, Subscription, Vote, WaitEvent, WaitQueue,
-    expiry,
+    ReleaseOutcome, ReplySink, Responder, Subscription, Vote, WaitEvent, WaitQueue, expiry,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_redis::simulation::{SimulatedClient, Site};
@@ -269,10 +268,6 @@ impl Node for SimNode {
 
     fn greeted(&self) -> bool {
         self.inner.greeted()
-    }
-
-    fn readiness(&self) -> Readiness {
-        self.inner.readiness()
     }
 
     fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>) {

@@ -143,7 +143,6 @@ impl LeaseState {
                 state.unconfirmed = 0;
             }
             state.timing.until = until;
-            state.timing.partial = false;
             state.furthest_promised = state.furthest_promised.max(until);
         }
         self.settle(now).loss.map_or(Ok(()), Err)
@@ -318,7 +317,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn timing(clock: &Clock, hold_until: Option<Instant>) -> LeaseTiming {
-        LeaseTiming { lease: SECOND, until: clock.now() + SECOND, hold_until, partial: false }
+        LeaseTiming { lease: SECOND, until: clock.now() + SECOND, hold_until }
     }
 
     fn lease_state(clock: &Clock) -> LeaseState {

@@ -222,15 +222,7 @@ mod tests {
             let now = table.clock.now();
             let lease = hold.map_or(LEASE, |h| h.min(LEASE));
             let until = quorumlock_protocol::expiry(now, lease, 0.01);
-            table.add(
-                1,
-                LeaseTiming {
-                    lease,
-                    until,
-                    hold_until: hold.map(|limit| now + limit),
-                    partial: false,
-                },
-            );
+            table.add(1, LeaseTiming { lease, until, hold_until: hold.map(|limit| now + limit) });
             table
         }
 
@@ -412,7 +404,6 @@ mod tests {
             lease: LEASE,
             until: quorumlock_protocol::expiry(now, LEASE, 0.01),
             hold_until: None,
-            partial: false,
         };
         t.clock.advance(LEASE / 10);
         t.add(1, timing);
@@ -440,15 +431,7 @@ mod tests {
     fn batches_are_bounded() {
         let mut t = Table::with(None);
         for id in 1..=250 {
-            t.add(
-                id,
-                LeaseTiming {
-                    lease: LEASE,
-                    until: t.clock.now() + LEASE,
-                    hold_until: None,
-                    partial: false,
-                },
-            );
+            t.add(id, LeaseTiming { lease: LEASE, until: t.clock.now() + LEASE, hold_until: None });
         }
         t.clock.advance(LEASE / 3);
         let sizes: Vec<_> = (0..4).map(|_| t.schedule.due(t.clock.now(), 100).len()).collect();

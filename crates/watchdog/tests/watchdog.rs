@@ -25,8 +25,7 @@ impl Lease {
     }
 
     fn by(clock: &Clock, id: u64, lease: Duration) -> Arc<Self> {
-        let timing =
-            LeaseTiming { lease, until: clock.now() + lease, hold_until: None, partial: false };
+        let timing = LeaseTiming { lease, until: clock.now() + lease, hold_until: None };
         let state = LeaseState::new(clock.clone(), timing);
         Arc::new(Self { id, clock: clock.clone(), state })
     }

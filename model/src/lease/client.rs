@@ -68,17 +68,9 @@ impl Client {
         Self { phase: Phase::Idle, calls: Default::default(), relied_until: 0 }
     }
 
-    pub(super) fn start(&mut self, now: u8, ttl: u8, order: Option<[usize; N]>) {
-        let round = match order {
-            Some(order) => Round::new(N, 0, FENCE).majority_first(order.into()),
-            None => Round::new(N, 0, FENCE),
-        };
-        let mut call = Call::begin(now, ttl);
-        for n in (0..N).filter(|n| !round.has_asked(*n)) {
-            call.wires[n] = Wire::Nothing;
-        }
-        self.phase = Phase::Asking(DebugHashed::new(round));
-        self.calls[0] = call;
+    pub(super) fn start(&mut self, now: u8, ttl: u8) {
+        self.phase = Phase::Asking(DebugHashed::new(Round::new(N, 0, FENCE)));
+        self.calls[0] = Call::begin(now, ttl);
     }
 
     pub(super) fn renewals_begun(&self) -> usize {
@@ -125,12 +117,6 @@ impl Client {
                 self.phase = match step {
                     Step::Won(_) => Phase::Holding(DebugHashed::new(round.window())),
                     Step::Failed => Phase::Over,
-                    Step::AskMore => {
-                        for n in round.ask_more() {
-                            self.calls[0].wires[n] = Wire::Asked;
-                        }
-                        Phase::Asking(DebugHashed::new(round))
-                    }
                     _ => Phase::Asking(DebugHashed::new(round)),
                 };
             }

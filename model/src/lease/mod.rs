@@ -71,9 +71,7 @@ impl<const C: usize> Model for LeaseModel<C> {
             let renews = client.renewals_begun() < self.renewals && client.holds();
             let serves = |k: usize| (0..N).map(move |n| Action::Serve(c, n, k));
             if self.frugal && starts {
-                let asks = |n: &usize| self.order(c).is_none_or(|order| order[..2].contains(n));
-                let asked = (0..N).filter(asks).map(|n| Action::Serve(c, n, 0));
-                actions.extend(asked.filter(|a| self.may_say_yes(state, *a)));
+                actions.extend(serves(0).filter(|a| self.may_say_yes(state, *a)));
             } else if starts {
                 actions.push(Action::Start(c));
             }
@@ -109,12 +107,10 @@ impl<const C: usize> Model for LeaseModel<C> {
                 _ => actions.push(Action::End(c)),
             }
         }
-        // Nodes that all clients ask alike are interchangeable, so it is enough that node 0 crashes first,
-        // then node 0 or node 1.
+        // Nodes are interchangeable, so it is enough that node 0 crashes first, then node 0 or node
+        // 1.
         if state.crashes < self.crashes {
-            let last =
-                if self.majority_first { N - 1 } else { usize::from(state.crashes).min(N - 1) };
-            actions.extend((0..=last).map(Action::Crash));
+            actions.extend((0..=usize::from(state.crashes).min(N - 1)).map(Action::Crash));
         }
         if state.now < self.horizon {
             actions.push(Action::Tick);
@@ -125,12 +121,12 @@ impl<const C: usize> Model for LeaseModel<C> {
         let mut next = state.clone();
         let State { now, nodes, clients, crashes } = &mut next;
         match action {
-            Action::Start(c) => clients[c].start(*now, self.counted(c), self.order(c)),
+            Action::Start(c) => clients[c].start(*now, self.counted(c)),
             Action::Renew(c) => clients[c].renew(*now, self.counted(c)),
             Action::Serve(c, n, k) => {
                 let client = &mut clients[c];
                 if self.frugal && k == 0 && client.phase == Phase::Idle {
-                    client.start(*now, self.counted(c), self.order(c));
+                    client.start(*now, self.counted(c));
                 }
                 if self.frugal && k > client.renewals_begun() {
                     client.renew(*now, self.counted(c));
@@ -236,7 +232,7 @@ impl<const C: usize> LeaseModel<C> {
     }
 
     fn is_alike(&self, c: usize, d: usize) -> bool {
-        !self.majority_first && (self.claims[c], self.ttls[c]) == (self.claims[d], self.ttls[d])
+        (self.claims[c], self.ttls[c]) == (self.claims[d], self.ttls[d])
     }
 
     fn asks(&self, client: usize) -> Asks<'_> {

@@ -35,9 +35,6 @@ pub struct LeaseModel<const C: usize> {
     pub crashes: u8,
     /// Whether a renewal writes the key again where it is missing.
     pub regrants: bool,
-    /// Whether each client asks only two of the nodes for the lock, and the third one if these do not
-    /// suffice (PROTOCOL.md MAJ1).
-    pub majority_first: bool,
     /// Whose yes counts after a node has lost its data.
     pub quarantine: Quarantine,
     /// Whether actions that cannot break a rule are left out; see [`LeaseModel::frugal`].
@@ -60,7 +57,7 @@ impl<const C: usize> LeaseModel<C> {
     /// - Without a takeover delay no client releases its lease: the loss of a lease frees it as well.
     pub fn frugal(horizon: u8, renewals: usize, crashes: u8, quarantine: Quarantine) -> Self {
         let (claims, ttls, delay, rule) = ([Claim::ONE; C], [TTL; C], 0, Rule::Library);
-        let (regrants, majority_first, frugal, once) = (true, false, true, Once::default());
+        let (regrants, frugal, once) = (true, true, Once::default());
         Self {
             claims,
             ttls,
@@ -70,7 +67,6 @@ impl<const C: usize> LeaseModel<C> {
             renewals,
             crashes,
             regrants,
-            majority_first,
             quarantine,
             frugal,
             once,
@@ -115,17 +111,6 @@ impl<const C: usize> LeaseModel<C> {
     /// The model with all actions.
     pub fn in_full(self) -> Self {
         Self { frugal: false, ..self }
-    }
-
-    /// Each client asks two of the nodes first.
-    pub fn asking_majority(self) -> Self {
-        Self { majority_first: true, ..self }
-    }
-
-    /// The nodes in the order in which this client asks them. Clients that do not suspect the same nodes have
-    /// different orders.
-    pub(super) fn order(&self, client: usize) -> Option<[usize; N]> {
-        self.majority_first.then(|| std::array::from_fn(|i| (client + i) % N))
     }
 
     /// Renewals lengthen a key that exists, and write no missing key again.

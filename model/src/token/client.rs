@@ -236,8 +236,8 @@ impl<const N: usize> Client<N> {
                 }
                 false
             }
-            Step::AskMore => {
-                let others = self.decision.as_mut().map(Decision::ask_more).unwrap_or_default();
+            Step::FanOut => {
+                let others = self.decision.as_mut().map(Decision::fan_out).unwrap_or_default();
                 others.into_iter().for_each(|node| self.wires[node].ask(What::Name));
                 false
             }

@@ -56,8 +56,8 @@ impl Decision {
         self.change(|round, now| round.propose(FencingToken::new(token.into()), now))
     }
 
-    pub(super) fn ask_more(&mut self) -> Vec<usize> {
-        self.change(|round, _| round.ask_more())
+    pub(super) fn fan_out(&mut self) -> Vec<usize> {
+        self.change(|round, _| round.fan_out())
     }
 
     pub(super) fn asked(&self) -> Vec<usize> {

@@ -227,7 +227,7 @@ fn early_instants_are_for_what_begins() {
             false => {}
         }
     }
-    assert_eq!(begin, 8, "look whether the new one begins something");
+    assert_eq!(begin, 7, "look whether the new one begins something");
     assert_none("early instants", &breaches);
 }
 

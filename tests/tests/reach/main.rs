@@ -3,7 +3,6 @@
 mod credentials;
 mod far;
 mod forks;
-mod majority;
 mod renewed;
 mod sentinel_tls;
 

@@ -13,7 +13,7 @@ pub(crate) use quorumlock::Admission::{Redlock, Strict};
 /// The lock that all clients want.
 pub(crate) const NAME: &str = "x";
 
-/// What is asked for together is asked for at all nodes, and not at a majority first (PROTOCOL.md MAJ1).
+/// Names of the rival that are taken together, at all nodes.
 pub(crate) const ON_ALL: [&str; 2] = ["another", "beside"];
 
 /// The node that has granted the lock and is hit by the fault.

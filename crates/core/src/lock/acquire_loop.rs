@@ -55,7 +55,6 @@ impl<'a> AcquireLoop<'a> {
             // Each attempt renews the offer, which must not get too old.
             lease: handoff_offer(inner, spec).map_or(spec.lease, |(offer, _)| offer.ttl),
             set: !spec.claim.is_one(),
-            writes: spec.claim.is_read_write() && !spec.claim.reads(),
             nodes: inner.lessor.nodes(),
             queues: inner.lessor.wait_queue().is_some(),
             polls: inner.settings.polls,
@@ -299,7 +298,6 @@ impl<'a> AcquireLoop<'a> {
             lease: spec.ttl(),
             until: grant.until,
             hold_until: spec.hold_at_most.map(|limit| asked + limit),
-            partial: grant.partial,
         };
         let tokens = HandoffChain::begin(asked, grant);
         let state = LeaseState::new(inner.clock.clone(), timing);

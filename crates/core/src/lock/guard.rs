@@ -227,7 +227,7 @@ impl Guard<kind::Lock> {
         }
         let request = self.end()?;
         let now = inner.clock.now();
-        inner.lessor.forget(&request, now);
+        inner.lessor.forget(request.nonce, now);
         lease.release_permit();
         let timing = lease.state.timing();
         let left = timing.hold_until.map(|until| until.since(now));

@@ -29,7 +29,7 @@ const _: () = assert!(
 impl HandoffChain {
     /// Starts the chain of a fresh lease; also returns the token of the first holder.
     pub(super) fn begin(since: Instant, grant: Grant) -> (Self, FencingToken) {
-        let Grant { until, token: last, counted, .. } = grant;
+        let Grant { until, token: last, counted } = grant;
         let window = until.since(since);
         let others = if counted { 0 } else { FencingToken::BLOCK - 1 };
         // Without fencing both tokens are `FencingToken::NONE`.

@@ -184,7 +184,7 @@ impl QueueTicket {
         // queued, and those of a reader may hold the name beside this one.
         self.offers.retain(|(request, _)| request.nonce != nonce);
         self.served = self.offers.is_empty();
-        Handoff::Taken(nonce, Grant { until, token, counted: false, partial: false })
+        Handoff::Taken(nonce, Grant { until, token, counted: false })
     }
 
     fn handed_off(&self) -> Vec<RemoteGrant> {

@@ -50,8 +50,7 @@ async fn take_up(inner: Arc<Inner>, ticket: &Ticket) -> Result<Guard, Error> {
         let request = LeaseRequest::new(claim.clone(), nonce, ttl);
         match inner.lessor.resume(request, last).await {
             Renewal::Until(until) => {
-                let timing =
-                    LeaseTiming { lease: ticket.lease(), until, hold_until, partial: false };
+                let timing = LeaseTiming { lease: ticket.lease(), until, hold_until };
                 let guard = guard(&inner, claim, ticket, (asked, timing));
                 guard.check()?;
                 return Ok(guard);

@@ -83,7 +83,7 @@ impl Attempt {
             return Err(no_vote(client, name, vec![late]));
         };
         let token = if fencing { FencingToken::new(revision) } else { FencingToken::NONE };
-        Ok((Acquired::Granted(Grant { until, token, counted: true, partial: false }), Some(unused)))
+        Ok((Acquired::Granted(Grant { until, token, counted: true }), Some(unused)))
     }
 }
 

@@ -80,7 +80,7 @@ const PLANTED: [(Bug, u64); 10] = [
     (Bug::UptimeWitness, 92),
     (Bug::SlotOfOthers, 20),
     (Bug::AcceptsEqual, 21),
-    (Bug::GrantedIsAccepted, 1),
+    (Bug::GrantedIsAccepted, 0),
     (Bug::CopiesNoMarks, 1_290),
     (Bug::HandsOldToken, 26),
 ];

@@ -5,7 +5,7 @@ use crate::{Acceptance, FencingToken, Instant, NoAnswer, NodeReport};
 /// What one node has said so far.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NodeVote {
-    /// Not asked: the home node has not answered, or the nodes that were asked may suffice.
+    /// Not asked until the home node has answered.
     Unasked,
     Asked,
     /// Asked, and no longer waited for.

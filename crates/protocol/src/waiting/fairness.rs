@@ -138,7 +138,6 @@ fn options(nodes: usize, queues: bool) -> WaitOptions {
         queues,
         polls: true,
         set: false,
-        writes: false,
     }
 }
 
@@ -374,12 +373,8 @@ impl Node {
 
 fn granted_at(now: Time) -> Event {
     let asked = Instant::from_nanos(now * 1_000);
-    let grant = Grant {
-        until: asked + Duration::from_secs(30),
-        token: FencingToken::NONE,
-        counted: false,
-        partial: false,
-    };
+    let grant =
+        Grant { until: asked + Duration::from_secs(30), token: FencingToken::NONE, counted: false };
     Event::Granted(Granted { asked, nonce: Nonce::from_u128(1), grant })
 }
 

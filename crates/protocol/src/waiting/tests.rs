@@ -18,9 +18,7 @@ const LOCK: WaitOptions = WaitOptions {
     queues: true,
     polls: true,
     set: false,
-    writes: false,
 };
-const WRITE: WaitOptions = WaitOptions { writes: true, ..LOCK };
 const TRY_LOCK: WaitOptions = WaitOptions { once: true, fail_fast: true, ..LOCK };
 
 fn ms(ms: u64) -> Duration {
@@ -28,8 +26,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn granted(now: Instant) -> Event {
-    let grant =
-        Grant { until: now + LEASE, token: FencingToken::NONE, counted: false, partial: false };
+    let grant = Grant { until: now + LEASE, token: FencingToken::NONE, counted: false };
     Event::Granted(Granted { asked: now, nonce: Nonce::from_u128(1), grant })
 }
 
@@ -286,27 +283,6 @@ fn a_waiter_queues_at_all_nodes_once_the_home_node_gives_no_answer() {
     }
     caller.asks(Event::Timer);
     assert!(caller.listens(split()) <= 2 * TUNING.min_split_backoff + ms(1));
-}
-
-/// PROTOCOL.md RW3: readers come and go, so the lock changes hands all the time.
-#[test]
-fn a_writer_that_waits_asks_more_than_the_home_node() {
-    let at = |place| Event::Refused {
-        remaining: Some(Duration::from_secs(20)),
-        by: RefusedBy::HomeNode,
-        place,
-    };
-    for (options, home_first) in [(WRITE, false), (LOCK, true)] {
-        let mut caller = Caller::asking(options);
-        for _ in 0..3 {
-            let slept = caller.listens(at(Some(1)));
-            let approach = caller.polls(slept + Duration::from_secs(1));
-            assert_eq!(approach.home_first, home_first);
-            assert!(!approach.enqueue_on_all, "queues of nodes may differ in order");
-        }
-        caller.listens(at(Some(3)));
-        assert!(caller.asks(Event::Timer).home_first, "those before it do");
-    }
 }
 
 /// Two waiters that yield to each other at different nodes leave the lock free.

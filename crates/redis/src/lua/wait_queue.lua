@@ -1,8 +1,8 @@
 -- Queue helpers of an acquisition (prepended to acquire.lua).
 -- KEYS: see claim.lua; the waiters, for a caller that will wait (ARGV 5)
--- ARGV: 5 the caller's queue member (queue.lua; absent: the caller does not wait; -: it is not queued
---   here), 6 microseconds that it has waited, 7 whether it yields to other waiters (1), was notified (2),
---   has a turn (3), is a writer that is queued at another node (4), or none of these (0), 8 and more: its earlier queue members whose offer may still be open
+-- ARGV: 5 the caller's queue member (queue.lua; absent: the caller does not wait), 6 microseconds
+--   that it has waited, 7 whether it yields to other waiters (1), was notified (2), has a turn (3), or
+--   none of these (0), 8 and more: its earlier queue members whose offer may still be open
 -- Replies: see acquire.lua
 -- Rule: advice, never safety: nothing here may fail, but on a replica (PROTOCOL.md, Waiting; PER2).
 
@@ -60,8 +60,6 @@ local function refuse_and_enqueue(i, other)
     end
     local before = redis.pcall('zrank', waiters, ARGV[5])
     reply[2] = type(before) == 'number' and before + 1 or 0
-  end
-  if ARGV[5] and (ARGV[5] ~= '-' or ARGV[7] == '4') then
     -- Until its third poll from now: the waiter renews that at each poll.
     keep_turn(KEYS[i], ARGV[1], math.min(tonumber(ARGV[2]), math.max(750, ARGV[6] * 3 / 4000)))
   end

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorumlock_protocol::{
-    ConfigError, Denial, Greeting, Incarnation, Instant, Lane, NoAnswer, NodeProblem, Readiness,
+    ConfigError, Denial, Greeting, Incarnation, Instant, Lane, NoAnswer, NodeProblem,
 };
 
 use super::in_flight::InFlight;
@@ -193,19 +193,6 @@ impl Requests {
             }
             Some(why) => self.context.unproven(request, &why, now),
             None => self.context.answer(request, asked, reply),
-        }
-    }
-
-    /// What this connection knows of the node's vote.
-    pub(crate) fn readiness(&self) -> Readiness {
-        let state = self.state();
-        match (&state.phase, state.unproven()) {
-            (Phase::Up, None) => Readiness::Ready,
-            (_, Some(Denial::NotAdmitted(report))) if report.problem != NodeProblem::New => {
-                Readiness::NotReady
-            }
-            (_, Some(_)) => Readiness::Refuses,
-            (_, None) => Readiness::NotReady,
         }
     }
 

@@ -1,14 +1,13 @@
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{OnDropped, ReplySink, Responder};
+use quorumlock_protocol::{OnDropped, ReplySink, Responder};
 
 /// Puts the answers to several requests into one.
-pub struct Parts<P, T: OnDropped> {
-    state: Mutex<State<P, T>>,
+pub(super) struct Gather<P, T: OnDropped> {
+    answers: Mutex<Gathered<P, T>>,
 }
 
-struct State<P, T: OnDropped> {
+struct Gathered<P, T: OnDropped> {
     answers: Vec<Option<P>>,
     missing: usize,
     end: Option<End<P, T>>,
@@ -16,9 +15,9 @@ struct State<P, T: OnDropped> {
 
 type End<P, T> = (Responder<T>, Box<dyn FnOnce(Vec<P>) -> T + Send>);
 
-impl<P: Send + 'static, T: OnDropped + 'static> Parts<P, T> {
+impl<P: Send + 'static, T: OnDropped + 'static> Gather<P, T> {
     /// Answers `to` with what `make` makes of the answers, in order, once all `parts` have come.
-    pub fn new(
+    pub(super) fn new(
         parts: usize,
         make: impl FnOnce(Vec<P>) -> T + Send + 'static,
         to: Responder<T>,
@@ -30,26 +29,20 @@ impl<P: Send + 'static, T: OnDropped + 'static> Parts<P, T> {
             to.send(make(Vec::new()));
         }
         let answers = (0..parts).map(|_| None).collect();
-        Arc::new(Self { state: Mutex::new(State { answers, missing: parts, end }) })
+        Arc::new(Self { answers: Mutex::new(Gathered { answers, missing: parts, end }) })
     }
 }
 
-impl<P, T: OnDropped> fmt::Debug for Parts<P, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parts").finish_non_exhaustive()
-    }
-}
-
-impl<P: Send + 'static, T: OnDropped + 'static> ReplySink<P> for Parts<P, T> {
+impl<P: Send + 'static, T: OnDropped + 'static> ReplySink<P> for Gather<P, T> {
     fn collect(&self, from: usize, answer: P) {
         let (answers, end) = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.answers[from] = Some(answer);
-            state.missing -= 1;
-            if state.missing > 0 {
+            let mut gathered = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            gathered.answers[from] = Some(answer);
+            gathered.missing -= 1;
+            if gathered.missing > 0 {
                 return;
             }
-            (std::mem::take(&mut state.answers), state.end.take())
+            (std::mem::take(&mut gathered.answers), gathered.end.take())
         };
         if let Some((to, make)) = end {
             to.send(make(answers.into_iter().flatten().collect()));
